@@ -1,0 +1,57 @@
+# Two commands set up everything they need and run:
+#   make demo    the incident, live, seen by plain httpx and by outlast
+#   make test    every check
+# Both work in a fresh clone on a machine that has Python >= 3.10 and make.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types unit lab bench clean
+
+help:  ## list what can be made
+	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null
+
+demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
+	$(BIN)/outlast demo $(DEMO_ARGS)
+
+test: lint types unit lab  ## every check, as the continuous integration runs it
+
+lint: $(VENV)/.dev  ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev  ## rewrite the files in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev  ## mypy, strict
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
+	$(BIN)/coverage run -m pytest --ignore=tests/lab
+	$(BIN)/coverage report --include='src/outlast/core/*' --fail-under=100
+
+lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
+	$(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab
+
+bench: $(VENV)/.dev  ## what the library costs when nothing is wrong
+	@test -d benchmarks || { echo 'there are no benchmarks yet'; exit 1; }
+	$(PYTEST) benchmarks
+
+clean:  ## remove everything that these commands made
+	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: an environment is made once and again when pyproject.toml changes.
+$(BIN)/python:
+	sh .ci/make-venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
