@@ -1,17 +1,17 @@
 # Two commands set up everything they need and run:
 #   make demo    the incident, live, seen by plain httpx and by outlast
 #   make test    every check
-# Both work in a fresh clone on a machine that has Python >= 3.10 and make.
+# Both work in a fresh clone on a machine that has Python >= 3.10 and make. The newest Python
+# found is taken; to choose: make clean, then make PYTHON=python3.10 test.
 
-VENV   := .venv
-BIN    := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+VENV := .venv
+BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format types unit lab bench clean
 
 help:  ## list what can be made
-	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null
+	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1	/p' Makefile
 
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
@@ -38,7 +38,7 @@ lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where on
 
 bench: $(VENV)/.dev  ## what the library costs when nothing is wrong
 	@test -d benchmarks || { echo 'there are no benchmarks yet'; exit 1; }
-	$(PYTEST) benchmarks
+	$(BIN)/python -m pytest benchmarks
 
 clean:  ## remove everything that these commands made
 	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -46,7 +46,7 @@ clean:  ## remove everything that these commands made
 
 # Stamps: an environment is made once and again when pyproject.toml changes.
 $(BIN)/python:
-	sh .ci/make-venv $(VENV)
+	PYTHON='$(PYTHON)' sh .ci/make-venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
