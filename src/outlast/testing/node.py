@@ -1,0 +1,207 @@
+"""A node of the lab and what can befall it: power loss, a black hole, a pulled cable, a slow link.
+
+A node is one network namespace joined to the lab's bridge by a veth pair; its pods' addresses live in it.
+Power off takes the bridge's end down: ARP stops and nothing answers, and nothing that the node's kernel
+or processes still do gets out. Power on is a reboot: a new namespace, new pod processes, the old
+connections unknown to it, so that packets of theirs are answered with RST.
+
+Source: veth(4), tc-netem(8) for the slow link. Refuses pods on a node that is off, and faults on the
+client node that only a server has.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from outlast.testing import privileges, rtnetlink, service_nat
+from outlast.testing.namespaces import Hand, Namespace, run_tool, set_sysctl
+from outlast.testing.pod import Pod, reference_to
+
+# Nodes are joined on one link, so that a neighbour's silence looks as it does between real nodes.
+PREFIX = 16
+
+
+class Lab(Protocol):
+    """What a node knows of its lab."""
+
+    hand: Hand
+    fabric: Namespace
+
+    def note(self, what: str) -> None: ...
+    def power_changed(self, node: Node) -> None: ...
+
+
+class Node:
+    """One node. Made by `KernelLab.node`; its methods may be called from any thread."""
+
+    def __init__(self, lab: Lab, name: str, number: int) -> None:
+        self.name = name
+        self._lab = lab
+        self._number = number
+        self._pods: list[Pod] = []
+        self._on = True
+        self._delay = 0.0
+        self._space = self._build()
+        self._plug(up=True)
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The node's pods, in the order of their making."""
+        return tuple(self._pods)
+
+    @property
+    def host(self) -> str:
+        """The node's own address."""
+        return f"10.244.{self._number}.1"
+
+    @property
+    def on(self) -> bool:
+        """Whether the node has power."""
+        return self._on
+
+    @property
+    def space(self) -> Namespace:
+        return self._space
+
+    def pod(
+        self,
+        *,
+        port: int = 8080,
+        name: str | None = None,
+        app: str | Callable[..., object] | None = None,
+        raw: str | Callable[..., object] | None = None,
+    ) -> Pod:
+        """Start a pod. It serves the built-in HTTP behaviour, or `app` (ASGI), or `raw`
+        (`async def handler(reader, writer)`); either is `module:name` or an importable function.
+
+        It listens by the time that a Service takes it or the run begins; `wait_ready()` waits too.
+        """
+        if not 1 <= port <= 65535:
+            raise ValueError(f"port={port!r} is not a TCP port; right: port=8080")
+        if app is not None and raw is not None:
+            raise ValueError("app= and raw= exclude each other; right: node.pod(app='module:app')")
+        if not self._on:
+            raise RuntimeError(f"node {self.name} is off; power_on() it first")
+        number = len(self._pods) + 1
+        host = f"10.244.{self._number}.{number + 1}"
+        pod = Pod(
+            *(self, name or f"{self.name}-{number}", host, port),
+            *(reference_to("app", app), reference_to("raw", raw)),
+        )
+        self._lab.hand.do(self._space, rtnetlink.add_address, "eth0", host, PREFIX)
+        self._pods.append(pod)
+        pod.launch()
+        return pod
+
+    def power_off(self) -> None:
+        """Take the node's power: silence at once, no farewell to anybody."""
+        self._plug(up=False)
+        self._on = False
+        self.note(f"{self.name}: power off")
+        self._lab.power_changed(self)
+
+    def power_on(self) -> None:
+        """Boot the node: new pod processes, faults gone, old connections unknown. About 0.2 s."""
+        if self._on:
+            raise RuntimeError(f"node {self.name} is on already; power_off() it first")
+        for pod in self._pods:
+            pod.end()
+        old, link = self._space, self._link
+        self._lab.hand.do(self._lab.fabric, rtnetlink.delete_link, link)
+        old.close()
+        self._space = self._build()
+        for pod in self._pods:
+            self._lab.hand.do(self._space, rtnetlink.add_address, "eth0", pod.host, PREFIX)
+            pod.launch()
+        for pod in self._pods:
+            pod.wait_ready()
+        self._plug(up=True)
+        self._on = True
+        self.note(f"{self.name}: power on")
+        self._lab.power_changed(self)
+
+    def unplug(self) -> None:
+        """Pull the node's cable: silence as with power off, but the node lives on."""
+        self._plug(up=False)
+        self.note(f"{self.name}: unplug")
+
+    def black_hole(self) -> None:
+        """Lose every packet to and from the node's addresses, while ARP goes on answering."""
+        self._rules(service_nat.drop_nothing() + service_nat.drop_everything(answers=True))
+        self.note(f"{self.name}: black hole")
+
+    def heal(self) -> None:
+        """Undo `black_hole` and `unplug`; established connections go on."""
+        self._rules(service_nat.drop_nothing())
+        if self._on:
+            self._plug(up=True)
+        self.note(f"{self.name}: heal")
+
+    def delay(self, seconds: float) -> None:
+        """Make packets towards the node take `seconds` longer; 0 ends it. RuntimeError where the
+        kernel cannot (`KernelLab.missing("delay")` tells)."""
+        if seconds < 0:
+            raise ValueError(f"delay of {seconds!r} s; right: node.delay(0.05)")
+        if (reason := privileges.missing("delay")) is not None:
+            raise RuntimeError(f"node.delay is not possible here: {reason}")
+        verb = ("qdisc", "replace", "dev", self._link, "root")
+        wait = ("netem", "delay", f"{round(seconds * 1e6)}us", "limit", "100000")
+        self._lab.hand.do(self._lab.fabric, run_tool, ("tc", *verb, *wait))
+        self.note(f"{self.name}: delay {seconds:g} s")
+
+    def spawn(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start a process on the node, with pipes to its input and from its output."""
+        return self._lab.hand.do(self._space, _spawn, argv)
+
+    def note(self, what: str) -> None:
+        """Write a line into the lab's log."""
+        self._lab.note(what)
+
+    def close(self) -> None:
+        """End the pods and let go of the namespace."""
+        for pod in self._pods:
+            pod.end()
+        self._space.close()
+
+    @property
+    def _link(self) -> str:
+        """The bridge's end of the node's cable."""
+        return f"port{self._number}"
+
+    def _plug(self, *, up: bool) -> None:
+        self._lab.hand.do(self._lab.fabric, rtnetlink.set_link, self._link, up=up)
+
+    def _rules(self, text: str) -> None:
+        self._lab.hand.do(self._space, run_tool, ("nft", "-f", "-"), text)
+
+    def _build(self) -> Namespace:
+        """A fresh namespace, cabled to the bridge by a link that is still down."""
+        hand = self._lab.hand
+        space = hand.make(self.name)
+        hand.do(self._lab.fabric, _cable, self._link, space.fd, self._number)
+        hand.do(space, _boot, self.host)
+        return space
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name} {self.host}{'' if self._on else ' (off)'}>"
+
+
+def _cable(link: str, namespace: int, number: int) -> None:
+    """Runs in the fabric. The link address is the node's own for life, as a real card's is."""
+    set_sysctl("net.ipv6.conf.default.disable_ipv6", "1")
+    mac = bytes((2, 0, 10, 244, number, 1))  # locally administered (RFC 7042 section 2.1)
+    rtnetlink.add_veth(link, peer="eth0", peer_namespace=namespace, peer_mac=mac)
+    rtnetlink.join_bridge(link, "br0")
+
+
+def _boot(host: str) -> None:
+    """Runs in the node."""
+    rtnetlink.set_link("lo", up=True)
+    rtnetlink.set_link("eth0", up=True)
+    rtnetlink.add_address("eth0", host, PREFIX)
+
+
+def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)

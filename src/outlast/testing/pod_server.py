@@ -1,0 +1,129 @@
+"""The process of one pod: it listens, serves, counts what it applied, and obeys the lab.
+
+Started by the lab inside the node's namespace with one JSON argument; it talks to the lab in JSON
+lines over its standard input and output. It ends when that input ends, that is with the lab, and the
+kernel kills it with the lab even when it is stopped (PR_SET_PDEATHSIG).
+
+Orders, each with an `id` that its answer repeats: `counts`; `die` (answer with the counts, then SIGKILL
+oneself); `freeze` (answer with the counts, then SIGSTOP oneself). As answer and end are one step of the
+event loop, no request is applied after it was counted for the last time.
+
+Source: prctl(2), signal(7). Serves the built-in HTTP behaviour (`pod_http`), an ASGI application, or a
+raw stream handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from outlast.testing.pod_http import PodProtocol, Tally
+
+_PR_SET_PDEATHSIG = 1
+# As many waiting connections as the kernel allows by default (net.core.somaxconn, 4096 since 5.4).
+_BACKLOG = 4096
+
+
+def main(argument: str) -> None:
+    """Run the pod that the JSON text `argument` describes, until the lab ends it."""
+    settings: dict[str, Any] = json.loads(argument)
+    _die_with_parent(settings["parent"])
+    asyncio.run(_serve(settings))
+
+
+async def _serve(settings: dict[str, Any]) -> None:
+    loop = asyncio.get_running_loop()
+    tally = Tally(settings["name"])
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((settings["host"], settings["port"]))
+    sock.setblocking(False)
+    ended = loop.create_future()
+    control = Control(tally, ended)
+    await _listen(settings, tally, sock)
+    os.set_blocking(0, False)
+    loop.add_reader(0, control.on_readable)
+    control.say({"id": 0})  # ready
+    await ended
+
+
+async def _listen(settings: dict[str, Any], tally: Tally, sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    if settings["raw"] is not None:
+        handler = find(settings["raw"])
+
+        async def counted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            tally.connections += 1
+            try:
+                await handler(reader, writer)
+            except ConnectionError:
+                pass  # the client went away: the handler's end, not its fault
+            finally:
+                writer.close()
+
+        await asyncio.start_server(counted, sock=sock, backlog=_BACKLOG)
+        return
+    app = find(settings["app"]) if settings["app"] is not None else None
+    await loop.create_server(lambda: PodProtocol(tally, app), sock=sock, backlog=_BACKLOG)
+
+
+class Control:
+    """The pod's end of the lab's orders."""
+
+    def __init__(self, tally: Tally, ended: asyncio.Future[None]) -> None:
+        self._tally = tally
+        self._ended = ended
+        self._rest = b""
+
+    def on_readable(self) -> None:
+        try:
+            data = os.read(0, 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            if not self._ended.done():
+                self._ended.set_result(None)
+            asyncio.get_running_loop().remove_reader(0)
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        self.say({"id": order["id"], "counts": self._tally.as_dict()})
+        if order["do"] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif order["do"] == "freeze":
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def say(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(1, data) :]
+
+
+def find(reference: str) -> Any:
+    """The object that `module:qualname` names."""
+    module, _, qualname = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _die_with_parent(parent: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the call
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
