@@ -1,0 +1,118 @@
+"""What repeated work may cost: the re-dial bucket and the retry budget of a target.
+
+Both bound what clients add to an outage. A dead node must never exhaust them, an overloaded
+server must. They are counted when the decision is taken, not when the work starts, so that
+work asleep in a back-off counts too.
+
+Sources: the retry budget has Finagle's form (a share of requests plus a reserve, over a
+sliding window); its figures, and the bucket, are DESIGN section 6. Not thread-safe: whoever
+shares one between threads holds a lock around each call.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RedialBucket", "RetryBudget", "WindowCount"]
+
+WINDOW = 10  # seconds; Finagle's budget lives as long
+
+
+class WindowCount:
+    """Events of the last `seconds` whole seconds, the one under way included; constant cost."""
+
+    __slots__ = ("_counts", "_second", "total")
+
+    def __init__(self, seconds: int = WINDOW) -> None:
+        self._counts = [0] * seconds
+        self._second = 0
+        self.total = 0
+
+    def advance(self, now: float) -> int:
+        """Forget what is too old; return what is left."""
+        second = int(now)
+        gone = second - self._second
+        if gone > 0:
+            counts = self._counts
+            size = len(counts)
+            for passed in range(1, min(gone, size) + 1):
+                slot = (self._second + passed) % size
+                self.total -= counts[slot]
+                counts[slot] = 0
+            self._second = second
+        return self.total
+
+    def add(self, now: float, count: int = 1) -> None:
+        """Count `count` events at `now`."""
+        if int(now) > self._second:
+            self.advance(now)
+        self._counts[self._second % len(self._counts)] += count
+        self.total += count
+
+
+class RedialBucket:
+    """Extra dials that a target's races may start.
+
+    Holds 50 plus one for each connect won in the last 10 s, at most 1,000, and refills by 10 a
+    second. A race takes one for every dial after its first and gives all back when it wins.
+    """
+
+    __slots__ = ("_level", "_stamp", "_wins")
+
+    BASE = 50
+    LIMIT = 1000
+    REFILL = 10.0  # tokens a second
+
+    def __init__(self, now: float) -> None:
+        self._level = float(self.BASE)
+        self._stamp = now
+        self._wins = WindowCount()
+
+    def capacity(self, now: float) -> float:
+        """What the bucket can hold at `now`."""
+        return float(min(self.LIMIT, self.BASE + self._wins.advance(now)))
+
+    def level(self, now: float) -> float:
+        """What it holds at `now`."""
+        earned = max(0.0, now - self._stamp) * self.REFILL
+        self._stamp = max(now, self._stamp)
+        self._level = min(self.capacity(now), self._level + earned)
+        return self._level
+
+    def take(self, now: float) -> bool:
+        """Take one for an extra dial; False when there is none."""
+        if self.level(now) < 1.0:
+            return False
+        self._level -= 1.0
+        return True
+
+    def won(self, taken: int, now: float) -> None:
+        """A race was won that had taken `taken`: all come back, and the win earns one."""
+        self._wins.add(now)
+        self._level = min(self.capacity(now), self.level(now) + taken + 1)
+
+
+class RetryBudget:
+    """Repeated requests and hedges that a target may cost: 20 % of requests plus 3 a second."""
+
+    __slots__ = ("_ratio", "_requests", "_reserve", "_spent")
+
+    def __init__(self, ratio: float = 0.2, per_second: float = 3.0) -> None:
+        self._ratio = ratio
+        self._reserve = per_second * WINDOW
+        self._requests = WindowCount()
+        self._spent = WindowCount()
+
+    def request(self, now: float) -> None:
+        """Count one first attempt."""
+        self._requests.add(now)
+
+    def left(self, now: float) -> float:
+        """How many repeats may still be granted at `now`."""
+        earned = self._ratio * self._requests.advance(now) + self._reserve
+        return earned - self._spent.advance(now)
+
+    def take(self, now: float) -> bool:
+        """Grant one repeat; False when the budget is spent."""
+        if self.left(now) < 1.0:
+            return False
+        self._spent.add(now)
+        return True

@@ -1,0 +1,198 @@
+"""One call: which attempts it makes, which answer it takes, when it gives up.
+
+A pure machine. It is told what became of each attempt and says what comes next; it decides
+by how far a request got (DESIGN section 2), the attempt count, the retry budget and the
+deadline. Nothing sent costs no attempt, for any method; a written request costs one of
+`attempts`. Sources: RFC 9110 section 9.2.2; Envoy's and Finagle's retry policies.
+
+It refuses to send an unsafe request twice, to repeat without a budget, to repeat what the
+caller's own read timeout has ended, and to repeat once a response body is under way.
+Not thread-safe; one call has one owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeAlias
+
+from outlast.core.classify import (
+    Progress,
+    Verdict,
+    may_repeat_after_failure,
+    may_repeat_after_status,
+)
+from outlast.core.deadline import Deadline
+
+__all__ = ["Accept", "Await", "Call", "CallPlan", "Failure", "GiveUp", "Next", "Try"]
+
+MAX_UNSENT = 8  # attempts that failed with nothing sent; each used up a connection or a race
+
+
+class Budget(Protocol):
+    """Where repeats come from: a `RetryBudget`, or one behind a lock."""
+
+    def take(self, now: float) -> bool:
+        """Grant one repeat; False if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """The figures of one call. `backoff(retry, rng)` gives seconds; retry counts from 1."""
+
+    attempts: int
+    deadline: Deadline
+    statuses: frozenset[int]
+    safe: bool
+    replayable: bool
+    backoff: Callable[[int, Random], float]
+    retry_after_cap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How an attempt ended without a usable answer.
+
+    `final`: the caller's own limit has ended it (read, write, pool, connect timeout, deadline)
+    or repeating cannot help; it is raised as it is, unless another attempt is still out.
+    """
+
+    progress: Progress
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """Start attempt `number` at `at`: on an endpoint that this call has not tried, else on a new
+    connection, because pooled ones may share what broke the last one.
+    """
+
+    number: int
+    at: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Return the answer of attempt `number` to the caller."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Nothing new to start: go on waiting for the attempts that are still out."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Raise what attempt `number` failed with."""
+
+    number: int
+    why: str
+
+
+Next: TypeAlias = Try | Accept | Await | GiveUp
+
+
+class Call:
+    """One call's decisions. Begin with attempt 0, then tell and obey."""
+
+    __slots__ = ("_budget", "_fallback", "_out", "_plan", "_rng", "_started", "_unsent", "_written")
+
+    def __init__(self, plan: CallPlan, budget: Budget, rng: Random) -> None:
+        self._plan = plan
+        self._budget = budget
+        self._rng = rng
+        self._out = {0}
+        self._started = 1
+        self._written = 0
+        self._unsent = 0
+        self._fallback: int | None = None
+
+    def written(self) -> None:
+        """A byte of an attempt's request has been written."""
+        self._written += 1
+
+    def answered(self, number: int, status: int, retry_after: float | None, now: float) -> Next:
+        """Attempt `number` has a response head; `retry_after` in seconds, if it said so."""
+        self._out.discard(number)
+        plan = self._plan
+        verdict = may_repeat_after_status(
+            status, listed=plan.statuses, safe=plan.safe, replayable=plan.replayable
+        )
+        if not verdict.repeat:
+            return Accept(number, verdict.why)
+        self._fallback = number
+        if self._out:
+            return Await(f"{verdict.why}; another attempt is still out")
+        again = self._again(verdict, now, wait=retry_after)
+        return again if isinstance(again, Try) else Accept(number, again)
+
+    def failed(self, number: int, failure: Failure, now: float) -> Next:
+        """Attempt `number` ended without an answer."""
+        self._out.discard(number)
+        plan = self._plan
+        verdict = may_repeat_after_failure(
+            failure.progress, safe=plan.safe, replayable=plan.replayable
+        )
+        if self._out:
+            return Await("another attempt is still out")
+        if failure.final:
+            return self._last(number, "the caller's limit is final")
+        if not verdict.repeat:
+            return self._last(number, verdict.why)
+        if failure.progress is Progress.NOT_SENT:
+            again = self._unsent_again(verdict, now)
+        else:
+            again = self._again(verdict, now, wait=None)
+        return again if isinstance(again, Try) else self._last(number, again)
+
+    def suspect(self, now: float) -> Next:
+        """The one attempt that is out is suspect: may a second one start beside it?"""
+        plan = self._plan
+        if not (plan.safe and plan.replayable):
+            return Await("suspect, but it may not be repeated")
+        if len(self._out) > 1:
+            return Await("suspect; another attempt is already out")
+        again = self._again(Verdict(True, "not acknowledged by the peer's kernel"), now, wait=0.0)
+        return again if isinstance(again, Try) else Await(f"suspect, but {again}")
+
+    # -- reckoning -------------------------------------------------------------------------
+
+    def _last(self, number: int, why: str) -> Next:
+        if self._fallback is not None:
+            return Accept(self._fallback, f"the last answer there was; {why}")
+        return GiveUp(number, why)
+
+    def _unsent_again(self, verdict: Verdict, now: float) -> Try | str:
+        self._unsent += 1
+        if self._unsent > MAX_UNSENT:
+            return f"{self._unsent} connections failed before anything was sent"
+        if self._plan.deadline.expired(now):
+            return "the deadline has come"
+        return self._start(now, verdict.why)
+
+    def _again(self, verdict: Verdict, now: float, *, wait: float | None) -> Try | str:
+        """A repeat that counts, or why there is none."""
+        plan = self._plan
+        if self._written >= plan.attempts:
+            return f"{verdict.why}; all {plan.attempts} attempts are used"
+        at = now + (plan.backoff(self._written, self._rng) if wait is None else wait)
+        if at >= plan.deadline.at:
+            return f"{verdict.why}; the deadline comes first"
+        if wait is not None and wait > plan.retry_after_cap:
+            return f"{verdict.why}; Retry-After asks for {wait:g} s"
+        if not self._budget.take(now):
+            return f"{verdict.why}; the retry budget is spent"
+        return self._start(at, verdict.why)
+
+    def _start(self, at: float, why: str) -> Try:
+        number = self._started
+        self._started += 1
+        self._out.add(number)
+        return Try(number, at, why)

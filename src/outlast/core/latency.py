@@ -1,0 +1,66 @@
+"""What recent connects took, and what follows for the next race.
+
+Keeps the last 128 samples of one kind and their 95th percentile. From it come the attempt
+delay (three times p95, between 20 ms and 250 ms; 250 ms until known: RFC 8305 sections 5 and 8)
+and the patience with a handshake (three times p95, at least 500 ms: DESIGN section 6).
+Refuses to learn from losers: an abandoned dial says nothing about how long it would have taken.
+Not thread-safe.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Latency", "attempt_delay", "handshake_patience"]
+
+SIZE = 128
+REFRESH = 16  # samples between two sortings; keeps the cost of a sample constant and small
+
+FIRST_DELAY = 0.250  # RFC 8305 section 8: recommended connection attempt delay
+SHORTEST_DELAY = 0.020  # RFC 8305 section 5 forbids less than 10 ms
+LONGEST_DELAY = 0.250
+SHORTEST_PATIENCE = 0.500
+FACTOR = 3.0
+
+
+class Latency:
+    """A ring of the last samples, in seconds, with their 95th percentile."""
+
+    __slots__ = ("_next", "_p95", "_samples", "_since")
+
+    def __init__(self) -> None:
+        self._samples: list[float] = []
+        self._next = 0
+        self._since = 0
+        self._p95: float | None = None
+
+    def add(self, seconds: float) -> None:
+        """Take one sample."""
+        if len(self._samples) < SIZE:
+            self._samples.append(seconds)
+        else:
+            self._samples[self._next] = seconds
+            self._next = (self._next + 1) % SIZE
+        self._since += 1
+        if self._since >= REFRESH or len(self._samples) < REFRESH:
+            self._p95 = None
+
+    def p95(self) -> float | None:
+        """The 95th percentile in seconds; None without samples. At most 15 samples old."""
+        if self._p95 is None and self._samples:
+            ordered = sorted(self._samples)
+            self._p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+            self._since = 0
+        return self._p95
+
+
+def attempt_delay(connects: Latency) -> float:
+    """Seconds from one dial of a race to the next overlapping one."""
+    p95 = connects.p95()
+    if p95 is None:
+        return FIRST_DELAY
+    return min(LONGEST_DELAY, max(SHORTEST_DELAY, FACTOR * p95))
+
+
+def handshake_patience(handshakes: Latency) -> float:
+    """Seconds that a handshake may take before another dial races it."""
+    p95 = handshakes.p95()
+    return SHORTEST_PATIENCE if p95 is None else max(SHORTEST_PATIENCE, FACTOR * p95)

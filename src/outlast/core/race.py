@@ -1,0 +1,364 @@
+"""A race: overlapping dials to the addresses of one target, the first usable connection wins.
+
+RFC 8305 generalised. The addresses are dialled in order, each a delay after the one before, at
+once after an error; when all have been tried the round begins again, *from a new socket*, since
+a virtual address draws another backend for a new source port. A VIP is raced against itself.
+
+The rules (DESIGN section 6):
+- The first dial to an address stays open to the deadline: a slow path must still connect.
+- Later dials end after 1 s; at the cap the oldest of them gives way to the next.
+- A dial that has connected and is in its handshake holds back further dials, until it stalls.
+- Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one at a
+  time, and no second round after errors. An empty bucket is never an error by itself.
+- A name is looked up again while nothing has won, and after every address has failed.
+
+The machine knows addresses only as opaque, hashable values. It does no I/O: `step` says what to
+do at `now`, the other methods tell it what happened. Not thread-safe; one race has one owner.
+It refuses to judge an address by an abandoned dial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from outlast.core.classify import ConnectFault
+
+__all__ = [
+    "Abandon",
+    "Bucket",
+    "Lost",
+    "Pause",
+    "Race",
+    "RacePlan",
+    "Resolve",
+    "Start",
+    "Step",
+    "interleave",
+]
+
+A = TypeVar("A", bound=Hashable)
+
+REDIAL_LIFE = 1.0  # seconds a later dial may stay unanswered; the kernel repeats its SYN after 1 s
+REDIAL_GAP = 1.0  # seconds between extra dials when the bucket is empty
+MAX_REFUSALS = 8  # answered failures of one address in one race; 2^-8 for a VIP half gone
+LOOKUP_AGAIN = 1.0  # seconds without a winner before the name is looked up once more; doubles
+LOOKUP_RETRY = 0.5  # seconds between look-ups of a name that has no address at the moment
+
+
+class Bucket(Protocol):
+    """Where extra dials come from: a `RedialBucket`, or one behind a lock."""
+
+    def take(self, now: float) -> bool:
+        """Take one; False if there is none."""
+
+    def won(self, taken: int, now: float) -> None:
+        """Give back what a won race took."""
+
+
+@dataclass(frozen=True, slots=True)
+class RacePlan:
+    """The figures of one race; all in seconds."""
+
+    delay: float
+    patience: float  # with a handshake, before another dial races it
+    deadline: float  # a point in time
+    max_open: int = 4
+    lookups: bool = True  # False for addresses that no name stands behind
+    known: bool = False  # the name has had an address before: an empty answer may be a gap
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Generic[A]):
+    """Dial `address`; tell `connected`, `won` or `failed` under `dial`."""
+
+    dial: int
+    address: A
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Give `dial` up: it is no longer part of the race."""
+
+    dial: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Look the name up; tell `resolved` or `lookup_failed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing to do before `until` unless something happens."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The race is over without a winner. `timed_out`: at the deadline, not by an error."""
+
+    timed_out: bool
+
+
+Step: TypeAlias = Start[A] | Abandon | Resolve | Pause | Lost
+
+
+@dataclass(slots=True)
+class _Dial(Generic[A]):
+    address: A
+    started: float
+    first: bool
+    connected: float = math.inf
+
+
+@dataclass(slots=True)
+class _Address:
+    dials: int = 0
+    faults: int = 0
+    closed: bool = False  # the same dial would meet the same answer
+
+
+@dataclass(slots=True)
+class _Lookup:
+    pending: bool = False
+    due: float = math.inf
+    gap: float = LOOKUP_AGAIN
+    failed: bool = False
+    fresh: bool = False  # the last answer is younger than the last error
+
+
+@dataclass(slots=True)
+class _Pace:
+    last: float = -math.inf  # start of the last dial
+    hurry: bool = True  # an error, or nothing started yet: the next dial need not wait
+    taken: int = 0  # from the bucket
+    paid: bool = False  # the next dial has been taken from the bucket
+    started: int = 0
+
+
+class Race(Generic[A]):
+    """One race. Call `step` until it says `Pause` or `Lost`, carry out, tell, call again."""
+
+    def __init__(self, plan: RacePlan, bucket: Bucket, addresses: Iterable[A] = ()) -> None:
+        self.plan = plan
+        self._bucket = bucket
+        self._addresses: dict[A, _Address] = {}
+        self._open: dict[int, _Dial[A]] = {}
+        self._pace = _Pace()
+        self._lookup = _Lookup(due=-math.inf if plan.lookups else math.inf)
+        self._add(addresses)
+
+    # -- what happened ---------------------------------------------------------------------
+
+    def resolved(self, addresses: Sequence[A], now: float) -> None:
+        """The name has these addresses now, in order of preference."""
+        lookup = self._lookup
+        lookup.pending = False
+        if not addresses:
+            self.lookup_failed(now, passing=False)
+            return
+        lookup.failed = False
+        lookup.fresh = True
+        lookup.due = now + lookup.gap
+        lookup.gap *= 2
+        self._add(addresses)
+
+    def lookup_failed(self, now: float, *, passing: bool) -> None:
+        """The look-up gave nothing. `passing`: the server may answer later (EAI_AGAIN)."""
+        lookup = self._lookup
+        lookup.pending = False
+        lookup.failed = True
+        lookup.fresh = True
+        if passing or self.plan.known:
+            lookup.due = now + LOOKUP_RETRY
+        else:
+            lookup.due = math.inf
+
+    def connected(self, dial: int, now: float) -> None:
+        """`dial` has its TCP connection; its handshake begins."""
+        if dial in self._open:
+            self._open[dial].connected = now
+
+    def won(self, dial: int, now: float) -> list[int]:
+        """`dial` is usable. Returns the dials still open, which have lost."""
+        self._open.pop(dial, None)
+        losers = list(self._open)
+        self._open.clear()
+        self._bucket.won(self._pace.taken, now)
+        return losers
+
+    def failed(self, dial: int, fault: ConnectFault) -> None:
+        """`dial` ended with an error: nothing was sent, the next one starts at once."""
+        lost = self._open.pop(dial, None)
+        if lost is None:
+            return
+        entry = self._addresses[lost.address]
+        entry.faults += 1
+        if not fault.worth_another_port or entry.faults >= MAX_REFUSALS:
+            entry.closed = True
+        self._pace.hurry = True
+        self._lookup.fresh = False
+
+    # -- what to do ------------------------------------------------------------------------
+
+    def step(self, now: float) -> Step[A]:
+        """The next thing to do at `now`."""
+        if now >= self.plan.deadline:
+            return self._end()
+        expired = self._expired(now)
+        if expired is not None:
+            return self._abandon(expired, "unanswered for 1 s")
+        if now >= self._lookup.due and not self._lookup.pending:
+            return self._resolve()
+        address = self._candidate()
+        if address is None:
+            return self._without_candidate()
+        due = self._due()
+        if now < due:
+            return Pause(min(due, self._next_event()))
+        return self._begin(address, now)
+
+    def _begin(self, address: A, now: float) -> Step[A]:
+        room = self._room(address)
+        if room is None:
+            return Pause(self._next_event())
+        if not self._paid(now):
+            return self._poor(address, now)
+        if room >= 0:
+            return self._abandon(room, "gave way to a newer dial")
+        return self._start(address, now)
+
+    def _paid(self, now: float) -> bool:
+        """Whether the next dial has been paid for: the first is free, others cost one each."""
+        pace = self._pace
+        if pace.started and not pace.paid and self._bucket.take(now):
+            pace.paid = True
+            pace.taken += 1
+        return pace.paid or not pace.started
+
+    def _poor(self, address: A, now: float) -> Step[A]:
+        """The bucket is empty: 1 s apart, one extra dial at a time, no round after errors."""
+        if not self._open and self._addresses[address].faults:
+            return Lost(timed_out=False)
+        due = self._pace.last + REDIAL_GAP
+        if now < due and self._open:
+            return Pause(min(due, self._next_event()))
+        return self._start(address, now)
+
+    def _start(self, address: A, now: float) -> Start[A]:
+        entry, pace = self._addresses[address], self._pace
+        dial = pace.started
+        self._open[dial] = _Dial(address, now, first=entry.dials == 0)
+        why = self._reason(entry)
+        entry.dials += 1
+        pace.started += 1
+        pace.last = now
+        pace.hurry = False
+        pace.paid = False
+        return Start(dial, address, why)
+
+    def _reason(self, entry: _Address) -> str:
+        if self._pace.started == 0:
+            return "first dial"
+        if self._pace.hurry:
+            return "after an error"
+        return "next address" if entry.dials == 0 else "same address, new local port"
+
+    def _abandon(self, dial: int, why: str) -> Abandon:
+        del self._open[dial]
+        return Abandon(dial, why)
+
+    def _resolve(self) -> Resolve:
+        self._lookup.pending = True
+        self._lookup.due = math.inf
+        return Resolve()
+
+    def _end(self) -> Step[A]:
+        for dial in self._open:
+            return self._abandon(dial, "deadline")
+        return Lost(timed_out=True)
+
+    def _without_candidate(self) -> Step[A]:
+        """Every address is spent, or there is none."""
+        lookup = self._lookup
+        if self._open or lookup.pending:
+            return Pause(self._next_event())
+        if not self.plan.lookups:
+            return Lost(timed_out=False)
+        if lookup.due < math.inf and (lookup.failed or not self._addresses):
+            return Pause(self._next_event())
+        if not lookup.fresh:
+            return self._resolve()
+        return Lost(timed_out=False)
+
+    # -- reckoning -------------------------------------------------------------------------
+
+    def _add(self, addresses: Iterable[A]) -> None:
+        for address in addresses:
+            self._addresses.setdefault(address, _Address())
+
+    def _candidate(self) -> A | None:
+        """The address that has been dialled least, in order; None if all are spent."""
+        best: A | None = None
+        fewest = math.inf
+        for address, entry in self._addresses.items():
+            if not entry.closed and entry.dials < fewest:
+                best, fewest = address, entry.dials
+        return best
+
+    def _due(self) -> float:
+        """When the next dial may start."""
+        if self._pace.hurry:
+            return -math.inf
+        due = self._pace.last + self.plan.delay
+        for dial in self._open.values():
+            if dial.connected < math.inf:
+                due = max(due, dial.connected + self.plan.patience)
+        return due
+
+    def _room(self, address: A) -> int | None:
+        """-1: there is room; else the dial that gives way; None: no room."""
+        first = self._addresses[address].dials == 0
+        cap = max(self.plan.max_open, len(self._addresses) + 1)
+        if first or len(self._open) < cap:
+            return -1
+        for number, dial in self._open.items():  # oldest first
+            if not dial.first and dial.connected == math.inf:
+                return number
+        return None
+
+    def _expired(self, now: float) -> int | None:
+        for number, dial in self._open.items():
+            if not dial.first and dial.connected == math.inf and now >= dial.started + REDIAL_LIFE:
+                return number
+        return None
+
+    def _next_event(self) -> float:
+        moments = [self.plan.deadline]
+        if not self._lookup.pending:
+            moments.append(self._lookup.due)
+        moments.extend(
+            dial.started + REDIAL_LIFE
+            for dial in self._open.values()
+            if not dial.first and dial.connected == math.inf
+        )
+        return min(moments)
+
+
+def interleave(addresses: Iterable[A], family: Callable[[A], Hashable]) -> list[A]:
+    """RFC 8305 section 4: alternate between families, keeping each family's own order."""
+    queues: dict[Hashable, list[A]] = {}
+    for address in dict.fromkeys(addresses):
+        queues.setdefault(family(address), []).append(address)
+    mixed: list[A] = []
+    rank = 0
+    while len(mixed) < sum(map(len, queues.values())):
+        mixed.extend(queue[rank] for queue in queues.values() if rank < len(queue))
+        rank += 1
+    return mixed

@@ -1,0 +1,110 @@
+"""The time line of one call: every look-up, dial and request, and why it was or was not repeated.
+
+The report rides on every exception as `.report` and on every response as
+`extensions["outlast"]`. It is a record, never an input to a decision. Times are seconds since
+the call began. Not thread-safe while the call runs; read-only afterwards.
+"""
+
+from __future__ import annotations
+
+import errno as errno_names
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outlast.core.classify import Progress
+
+__all__ = ["Event", "Report"]
+
+MAX_EVENTS = 500  # a report must not grow with the length of an outage
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    `at`: seconds since the call began. `attempt`: number of the request attempt, from 0.
+    `phase`: "pool", "lookup", "connect", "handshake", "request", "response" or "decision".
+    `address`: "host:port" or "". `local_port`: 0 if there is none. `errno`: of the error, if any.
+    `progress`: how far the request had got.
+    """
+
+    at: float
+    attempt: int
+    phase: str
+    what: str
+    address: str = ""
+    local_port: int = 0
+    errno: int | None = None
+    progress: Progress = Progress.NOT_SENT
+
+    def __str__(self) -> str:
+        where = self.address
+        if where and self.local_port:
+            where = f"{where} (from port {self.local_port})"
+        code = "" if self.errno is None else f" [{errno_names.errorcode.get(self.errno, '?')}]"
+        parts = [f"{self.at:8.3f} s", f"#{self.attempt}", f"{self.phase:<9}", where, self.what]
+        return "  ".join(part for part in parts if part) + code
+
+
+class Report:
+    """What one call did. `events` in order; `str()` gives a table for people."""
+
+    __slots__ = ("attempt", "dropped", "events", "notes", "started")
+
+    def __init__(self, started: float) -> None:
+        self.started = started
+        self.attempt = 0
+        self.events: list[Event] = []
+        self.notes: list[str] = []
+        self.dropped = 0
+
+    def add(
+        self,
+        now: float,
+        phase: str,
+        what: str,
+        *,
+        address: str = "",
+        local_port: int = 0,
+        errno: int | None = None,
+        progress: Progress = Progress.NOT_SENT,
+        attempt: int | None = None,
+    ) -> None:
+        """Record one event at `now`."""
+        if len(self.events) >= MAX_EVENTS:
+            self.dropped += 1
+            return
+        number = self.attempt if attempt is None else attempt
+        self.events.append(
+            Event(now - self.started, number, phase, what, address, local_port, errno, progress)
+        )
+
+    def note(self, text: str) -> None:
+        """Record, once, something about this machine or this target."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    def progress(self) -> Progress:
+        """The farthest that any attempt's request got."""
+        return max((event.progress for event in self.events), default=Progress.NOT_SENT)
+
+    def of_phase(self, phase: str) -> list[Event]:
+        """The events of one phase, in order."""
+        return [event for event in self.events if event.phase == phase]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __str__(self) -> str:
+        lines = [str(event) for event in self.events]
+        if self.dropped:
+            lines.append(f"... and {self.dropped} more events")
+        lines.extend(f"note: {note}" for note in self.notes)
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Report: {len(self.events)} events, {self.progress}>"

@@ -1,0 +1,99 @@
+"""What to dial, what dials have taught, and how a dial ends: the words of `net.race_driver`.
+
+One deadline bounds look-up, every address and the handshake together. What is learnt goes to
+the target's `DialMemory`, which all who dial that target share.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from outlast.core.budget import RedialBucket
+from outlast.core.latency import Latency, attempt_delay, handshake_patience
+from outlast.net.address import Address
+from outlast.net.options import SocketPlan
+from outlast.net.seam import Stream
+
+__all__ = ["DialError", "DialMemory", "DialRequest", "Won"]
+
+
+class DialMemory:
+    """What the dials of one target have taught: latencies and the re-dial bucket. Thread-safe."""
+
+    def __init__(self, now: float) -> None:
+        self._lock = threading.Lock()
+        self._connects = Latency()
+        self._handshakes = Latency()
+        self._bucket = RedialBucket(now)
+        self.known = False  # the name has had an address
+
+    def figures(self) -> tuple[float, float]:
+        """Attempt delay and patience with a handshake, in seconds."""
+        with self._lock:
+            return attempt_delay(self._connects), handshake_patience(self._handshakes)
+
+    def take(self, now: float) -> bool:
+        """See `core.race.Bucket`."""
+        with self._lock:
+            return self._bucket.take(now)
+
+    def won(self, taken: int, now: float) -> None:
+        """See `core.race.Bucket`."""
+        with self._lock:
+            self._bucket.won(taken, now)
+
+    def learn(self, connect: float, handshake: float | None) -> None:
+        """Take the winner's own times; in seconds."""
+        with self._lock:
+            self._connects.add(connect)
+            if handshake is not None:
+                self._handshakes.add(handshake)
+
+
+@dataclass(frozen=True, slots=True)
+class DialRequest:
+    """What to dial and how.
+
+    `addresses` in order of preference; or a `name` (host, port) to look up. `finish` turns a
+    connected stream into a usable one (TLS). `deadline` is a point in time.
+    """
+
+    memory: DialMemory
+    deadline: float
+    plan: SocketPlan
+    name: tuple[str, int] | None = None
+    addresses: Sequence[Address] = ()
+    finish: Callable[[Stream], Coroutine[Any, Any, Stream]] | None = None
+    max_open: int = 4
+    attempt_delay: float | None = None
+    families: frozenset[int] = frozenset({socket.AF_INET, socket.AF_INET6})
+
+
+class DialError(OSError):
+    """No connection stands. `timed_out`: at the deadline. `cause`: the most telling error."""
+
+    def __init__(self, message: str, *, timed_out: bool, cause: BaseException | None) -> None:
+        code = cause.errno if isinstance(cause, OSError) and cause.errno is not None else None
+        if timed_out and code is None:
+            code = errno.ETIMEDOUT
+        super().__init__(code, message)
+        self.message = message
+        self.timed_out = timed_out
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(slots=True)
+class Won:
+    """The winner, and losers that had become usable too. `rtt` in seconds."""
+
+    stream: Stream
+    rtt: float
+    spare: list[Stream] = field(default_factory=list)

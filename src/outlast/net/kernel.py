@@ -1,0 +1,205 @@
+"""The seam's first implementation: the kernel's own sockets, clock and resolver.
+
+Streams are non-blocking sockets that belong to no event loop, so one pool serves threads and
+loops that come and go. Refuses to hide errno: every failure is the kernel's own OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from outlast.core.watch import SendState
+from outlast.net.address import Address
+from outlast.net.background import Background
+from outlast.net.kernel_wait import KernelWaiter, wait_in_loop, wait_in_thread
+from outlast.net.lookup import Resolver, system_addresses
+from outlast.net.options import (
+    SocketPlan,
+    apply,
+    apply_to_established,
+    user_timeout_option,
+)
+from outlast.net.seam import Lookup, Ready, Wait, Waiter
+from outlast.net.tcpinfo import read_send_state
+
+__all__ = ["KernelNetwork", "KernelStream", "kernel"]
+
+_UNDER_WAY = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, 10035})
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close sends RST
+
+
+class KernelStream:
+    """A TCP socket behind the seam; see `Stream`. One owner at a time."""
+
+    __slots__ = ("_plan", "_sock", "address", "local_port", "notes", "written")
+
+    def __init__(self, sock: socket.socket, address: Address, plan: SocketPlan) -> None:
+        self._sock = sock
+        self._plan = plan
+        self.address = address
+        self.local_port = 0
+        self.written = 0
+        self.notes: Sequence[str] = ()
+
+    @classmethod
+    def dial(cls, address: Address, plan: SocketPlan) -> KernelStream:
+        """Begin a connection. Raises OSError if the kernel refuses at once."""
+        sock = socket.socket(address.family, socket.SOCK_STREAM)
+        stream = cls(sock, address, plan)
+        try:
+            sock.setblocking(False)
+            stream.notes = apply(sock, plan)
+            code = sock.connect_ex(address.sockaddr)
+            if code not in _UNDER_WAY:
+                raise _error(code, address)
+            stream.local_port = sock.getsockname()[1]
+        except BaseException:
+            sock.close()
+            raise
+        return stream
+
+    def fileno(self) -> int:
+        """The descriptor, for waiting."""
+        return self._sock.fileno()
+
+    def connected(self) -> None:
+        """See `Stream.connected`."""
+        code = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise _error(code, self.address)
+        if self.local_port == self.address.port and self._met_itself():
+            raise _error(errno.ECONNREFUSED, self.address)
+        self.notes = [*self.notes, *apply_to_established(self._sock, self._plan)]
+
+    def _met_itself(self) -> bool:
+        """A dial to a free local port can be answered by its own socket (simultaneous open)."""
+        return bool(self._sock.getsockname() == self._sock.getpeername())
+
+    def recv(self, size: int) -> bytes | None:
+        """See `Stream.recv`."""
+        try:
+            return self._sock.recv(size)
+        except BlockingIOError:
+            return None
+
+    def send(self, data: bytes | memoryview) -> int:
+        """See `Stream.send`."""
+        try:
+            count = self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        self.written += count
+        return count
+
+    def flush(self) -> bool:
+        """See `Stream.flush`."""
+        return True
+
+    def quiet(self) -> bool:
+        """See `Stream.quiet`."""
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def send_state(self) -> SendState | None:
+        """See `Stream.send_state`."""
+        return read_send_state(self._sock)
+
+    def set_user_timeout(self, seconds: float) -> None:
+        """See `Stream.set_user_timeout`. The caller's own setting is left as it is."""
+        number, value = user_timeout_option(seconds)
+        theirs = {(level, option) for level, option, _ in self._plan.extra}
+        if number is None or (socket.IPPROTO_TCP, number) in theirs:
+            return
+        try:
+            self._sock.setsockopt(socket.IPPROTO_TCP, number, value)
+        except OSError:  # the connection is gone: whoever reads or writes next will hear why
+            return
+
+    def close(self) -> None:
+        """See `Stream.close`."""
+        self._sock.close()
+
+    def abort(self) -> None:
+        """See `Stream.abort`."""
+        try:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        except OSError:  # already dead, or closed
+            pass
+        self._sock.close()
+
+    def shut(self) -> None:
+        """See `Stream.shut`."""
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:  # not connected, or closed: nobody can be waiting for long
+            return
+
+    def detach(self) -> socket.socket:
+        """The socket itself, for whoever it is handed to; this stream no longer owns it."""
+        return self._sock
+
+
+def _error(code: int, address: Address) -> OSError:
+    """The kernel's own error for a dial, as the matching OSError subclass."""
+    return OSError(code, f"connect to {address}: {os.strerror(code)}")
+
+
+class KernelNetwork:
+    """The real network; see `Network`. Thread-safe, and the same for every event loop.
+
+    `resolve(host, port)` replaces the system's resolver; it runs on a thread of its own.
+    """
+
+    def __init__(self, resolve: Callable[[str, int], Sequence[Address]] = system_addresses) -> None:
+        self._resolver = Resolver(resolve)
+        self._background = Background(self)
+
+    def now(self) -> float:
+        """See `Network.now`: the monotonic clock."""
+        return time.monotonic()
+
+    def wall_clock(self) -> float:
+        """See `Network.wall_clock`."""
+        return time.time()
+
+    def wait(self, wait: Wait) -> Ready:
+        """See `Network.wait`."""
+        return wait_in_thread(wait)
+
+    async def wait_async(self, wait: Wait) -> Ready:
+        """See `Network.wait_async`."""
+        return await wait_in_loop(wait)
+
+    def waiter(self) -> Waiter:
+        """See `Network.waiter`."""
+        return KernelWaiter()
+
+    def lookup(self, host: str, port: int, waiter: Waiter) -> Lookup:
+        """See `Network.lookup`."""
+        return self._resolver.start(host, port, waiter)
+
+    def dial(self, address: Address, plan: SocketPlan) -> KernelStream:
+        """See `Network.dial`."""
+        return KernelStream.dial(address, plan)
+
+    def spawn(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """See `Network.spawn`."""
+        self._background.spawn(job)
+
+
+@functools.cache
+def kernel() -> KernelNetwork:
+    """The one kernel network of this process."""
+    return KernelNetwork()

@@ -1,0 +1,100 @@
+"""Name look-up that never blocks whoever waits for it.
+
+The system's resolver (getaddrinfo) runs on short-lived daemon threads, one look-up at a time per
+name however many wait, at most 32 at once; more queue. A hung resolver keeps its thread, never
+its callers: they stop waiting at their own deadline. Addresses written out need no thread.
+
+Refuses to cache: how long an answer holds is for discovery to decide.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from outlast.net.address import Address, literal
+from outlast.net.seam import Lookup, Waiter
+
+__all__ = ["Resolver", "system_addresses"]
+
+MAX_THREADS = 32
+
+
+def system_addresses(host: str, port: int) -> list[Address]:
+    """The addresses of `host` in the order of the system's resolver. Blocks. Raises OSError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # a label too long or empty: no such name can exist
+        raise socket.gaierror(socket.EAI_NONAME, f"not a host name: {host!r}") from error
+    return [Address(family, _sockaddr(sockaddr)) for family, _, _, _, sockaddr in found]
+
+
+def _sockaddr(raw: tuple[Any, ...]) -> tuple[str, int] | tuple[str, int, int, int]:
+    return (raw[0], raw[1]) if len(raw) == 2 else (raw[0], raw[1], raw[2], raw[3])
+
+
+class _Job:
+    __slots__ = ("key", "waiting")
+
+    def __init__(self, key: tuple[str, int]) -> None:
+        self.key = key
+        self.waiting: list[tuple[Lookup, Waiter]] = []
+
+
+class Resolver:
+    """Look-ups on threads of their own. Thread-safe."""
+
+    def __init__(self, resolve: Callable[[str, int], Sequence[Address]] = system_addresses) -> None:
+        self._resolve = resolve
+        self._lock = threading.Lock()
+        self._jobs: dict[tuple[str, int], _Job] = {}
+        self._queue: deque[_Job] = deque()
+        self._threads = 0
+
+    def start(self, host: str, port: int, waiter: Waiter) -> Lookup:
+        """Begin or join the look-up of `host`; `waiter` is woken when the result stands."""
+        address = literal(host, port)
+        if address is not None:
+            waiter.wake()
+            return Lookup(addresses=[address])
+        lookup = Lookup()
+        with self._lock:
+            job = self._jobs.get((host, port))
+            if job is None:
+                job = self._jobs[host, port] = _Job((host, port))
+                self._queue.append(job)
+            job.waiting.append((lookup, waiter))
+            begin = bool(self._queue) and self._threads < MAX_THREADS
+            self._threads += begin
+        if begin:
+            threading.Thread(target=self._work, name="outlast-lookup", daemon=True).start()
+        return lookup
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._threads -= 1
+                    return
+                job = self._queue.popleft()
+            self._finish(job, *self._answer(job.key))
+
+    def _answer(self, key: tuple[str, int]) -> tuple[Sequence[Address] | None, OSError | None]:
+        try:
+            return self._resolve(*key), None
+        except OSError as error:
+            return None, error
+        except Exception as error:  # noqa: BLE001  whoever waits must hear of it
+            return None, OSError(f"look-up of {key[0]!r} failed: {error!r}")
+
+    def _finish(
+        self, job: _Job, addresses: Sequence[Address] | None, error: OSError | None
+    ) -> None:
+        with self._lock:
+            del self._jobs[job.key]
+        for lookup, waiter in job.waiting:
+            lookup.addresses, lookup.error = addresses, error
+            waiter.wake()

@@ -1,0 +1,267 @@
+"""Carries a race out: looks the name up, dials, shakes hands, and returns the winner.
+
+The decisions are `core.race`'s; here are only streams and strands. Whatever the race gives up is
+closed where it stands: reset if nobody ever answered it, in good order otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outlast.core.classify import ConnectFault, connect_fault
+from outlast.core.race import Abandon, Lost, Pause, Race, RacePlan, Resolve, Start, interleave
+from outlast.core.report import Report
+from outlast.net.address import Address
+from outlast.net.dial import DialError, DialRequest, Won
+from outlast.net.run import Strands
+from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
+
+__all__ = ["dial"]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    address: Address
+    started: float
+    stream: Stream | None = None
+    connected: float | None = None
+
+
+async def dial(network: Network, request: DialRequest, report: Report) -> Won:
+    """Run one race to its end. Raises DialError."""
+    driver = _Driver(network, request, report)
+    try:
+        return await driver.run()
+    finally:
+        driver.strands.close()
+
+
+class _Driver:
+    """One race under way: obeys the machine, runs an attempt per dial as a strand."""
+
+    def __init__(self, network: Network, request: DialRequest, report: Report) -> None:
+        self.network = network
+        self.request = request
+        self.report = report
+        self.strands: Strands[int | str, Stream | Sequence[Address]] = Strands(network)
+        self.attempts: dict[int, _Attempt] = {}
+        self.error: BaseException | None = None
+        self.begun = network.now()
+        self.addresses: list[Address] = []
+        self.race: Race[Address] = self._race()
+
+    def _race(self) -> Race[Address]:
+        request = self.request
+        delay, patience = request.memory.figures()
+        plan = RacePlan(
+            delay=delay if request.attempt_delay is None else request.attempt_delay,
+            patience=patience,
+            deadline=request.deadline,
+            max_open=request.max_open,
+            lookups=request.name is not None,
+            known=request.memory.known,
+        )
+        self.addresses = list(request.addresses)
+        return Race(plan, request.memory, self.addresses)
+
+    async def run(self) -> Won:
+        """Step the machine until somebody wins."""
+        while True:
+            step = self.race.step(self.network.now())
+            if isinstance(step, Pause):
+                won = await self._pause(step.until)
+                if won is not None:
+                    return won
+            elif isinstance(step, Start):
+                self._start(step)
+            elif isinstance(step, Abandon):
+                self._abandon(step)
+            elif isinstance(step, Resolve):
+                self.strands.start("lookup", self._lookup())
+            else:
+                raise self._lost(step)
+
+    # -- strands ---------------------------------------------------------------------------
+
+    def _start(self, step: Start[Address]) -> None:
+        self.attempts[step.dial] = _Attempt(step.address, self.network.now())
+        self.strands.start(step.dial, self._attempt(step.dial))
+
+    async def _attempt(self, number: int) -> Stream:
+        """Dial, wait, finish. Closed where it stands if the race gives it up."""
+        attempt = self.attempts[number]
+        stream = self.network.dial(attempt.address, self.request.plan)
+        attempt.stream = stream
+        usable = False
+        try:
+            await Wait(((stream, WRITE),))
+            stream.connected()
+            attempt.connected = self.network.now()
+            if self.request.finish is not None:
+                self.race.connected(number, attempt.connected)
+                stream = await self.request.finish(stream)
+            usable = True
+            return stream
+        finally:
+            if not usable:
+                self._discard(stream, answered=attempt.connected is not None)
+
+    @staticmethod
+    def _discard(stream: Stream, *, answered: bool) -> None:
+        """Only what was never answered is aborted (DESIGN section 6)."""
+        if answered:
+            stream.close()
+        else:
+            stream.abort()
+
+    async def _lookup(self) -> Sequence[Address]:
+        assert self.request.name is not None
+        waiter = self.network.waiter()
+        lookup = self.network.lookup(*self.request.name, waiter)
+        await Wait(((waiter, WAKE),))
+        if lookup.error is not None:
+            raise lookup.error
+        return lookup.addresses or ()
+
+    # -- what happened ---------------------------------------------------------------------
+
+    async def _pause(self, until: float) -> Won | None:
+        ended = await self.strands.next(until)
+        if ended is None:
+            return None
+        key, outcome = ended
+        if isinstance(key, str):
+            self._looked_up(outcome)
+            return None
+        if isinstance(outcome, BaseException):
+            self._failed(key, outcome)
+            return None
+        assert not isinstance(outcome, Sequence)
+        return await self._won(key, outcome)
+
+    def _looked_up(self, outcome: Stream | Sequence[Address] | BaseException) -> None:
+        now = self.network.now()
+        name = self.request.name
+        assert name is not None
+        where = f"{name[0]}:{name[1]}"
+        if isinstance(outcome, Sequence):
+            wanted = [a for a in outcome if a.family in self.request.families]
+            found = interleave(wanted, lambda address: address.family)
+            self.addresses.extend(a for a in found if a not in self.addresses)
+            self.request.memory.known |= bool(found)
+            text = ", ".join(map(str, found)) or "no address"
+            self.report.add(now, "lookup", text, address=where)
+            self.race.resolved(found, now)
+        elif isinstance(outcome, OSError):
+            self.error = outcome
+            passing = isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN
+            self.report.add(now, "lookup", str(outcome.strerror or outcome), address=where)
+            self.race.lookup_failed(now, passing=passing)
+        else:
+            raise TypeError(f"look-up of {where} gave {outcome!r}")
+
+    def _failed(self, number: int, error: BaseException) -> None:
+        if not isinstance(error, OSError):
+            raise error
+        attempt = self.attempts[number]
+        fault = _fault(error)
+        phase = "connect" if attempt.connected is None else "handshake"
+        self._record(attempt, phase, str(error.strerror or error), error.errno)
+        if self.error is None or fault is not ConnectFault.SILENT:
+            self.error = error
+        self.race.failed(number, fault)
+
+    def _abandon(self, step: Abandon) -> None:
+        attempt = self.attempts[step.dial]
+        self.strands.cancel(step.dial)
+        phase = "connect" if attempt.connected is None else "handshake"
+        self._record(attempt, phase, step.why, None)
+
+    async def _won(self, number: int, stream: Stream) -> Won:
+        now = self.network.now()
+        self.race.won(number, now)
+        attempt = self.attempts[number]
+        won = Won(stream, self._learn(attempt, now))
+        took = (now - attempt.started) * 1e3
+        self._record(attempt, "connect", f"connected in {took:.1f} ms")
+        for note in stream.notes:
+            self.report.note(note)
+        try:
+            await self._collect(won)
+        except BaseException:
+            for stands in (won.stream, *won.spare):
+                stands.close()
+            raise
+        return won
+
+    async def _collect(self, won: Won) -> None:
+        """Losers that have become usable at this very moment; the others are given up."""
+        self.strands.cancel("lookup")
+        while len(self.strands):
+            ended = await self.strands.next(self.network.now())
+            if ended is None:
+                break
+            number, outcome = ended
+            if not isinstance(outcome, (BaseException, Sequence)) and isinstance(number, int):
+                won.spare.append(outcome)
+                self._record(self.attempts[number], "connect", "connected too, after the winner")
+        for number in list(self.attempts):
+            if number in self.strands:
+                self._record(self.attempts[number], "connect", "lost the race")
+
+    def _learn(self, attempt: _Attempt, now: float) -> float:
+        """The winner's own SYN-to-established time, never the race's."""
+        assert attempt.connected is not None
+        assert attempt.stream is not None
+        state = attempt.stream.send_state()
+        measured = attempt.connected - attempt.started
+        rtt = measured if state is None or not state.rtt else min(state.rtt, measured)
+        shaken = None if self.request.finish is None else now - attempt.connected
+        self.request.memory.learn(rtt, shaken)
+        return rtt
+
+    def _record(self, attempt: _Attempt, phase: str, what: str, code: int | None = None) -> None:
+        self.report.add(
+            self.network.now(),
+            phase,
+            what,
+            address=str(attempt.address),
+            local_port=0 if attempt.stream is None else attempt.stream.local_port,
+            errno=code,
+        )
+
+    def _lost(self, lost: Lost) -> DialError:
+        now = self.network.now()
+        request = self.request
+        target = ", ".join(map(str, self.addresses)) or "no address"
+        if request.name is not None:
+            target = f"{request.name[0]}:{request.name[1]} ({target})"
+        spent = now - self.begun
+        dials = len(self.attempts)
+        why = "no answer" if lost.timed_out and self.error is None else _words(self.error)
+        limit = "connect timed out" if lost.timed_out else "connect failed"
+        return DialError(
+            f"{limit} after {spent:.2f} s and {dials} dial{'s' * (dials != 1)} to {target}: {why}; "
+            "nothing was sent",
+            timed_out=lost.timed_out,
+            cause=self.error,
+        )
+
+
+def _fault(error: OSError) -> ConnectFault:
+    if isinstance(error, ssl.SSLError):
+        return ConnectFault.HANDSHAKE
+    return connect_fault(error.errno)
+
+
+def _words(error: BaseException | None) -> str:
+    if error is None:
+        return "no address to dial"
+    code = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, (ssl.SSLError, socket.gaierror)) or not code:
+        return str(getattr(error, "strerror", None) or error)
+    return os.strerror(code)

@@ -1,0 +1,185 @@
+"""TLS over any stream, without I/O of its own: ssl's memory BIOs between two stream faces.
+
+The name verified is the one the user wrote, whatever address was dialled; this module never
+changes what the context demands. It works over sockets, simulated streams and other TLS layers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ssl
+from collections.abc import Sequence
+
+from outlast.core.watch import SendState
+from outlast.net.address import Address
+from outlast.net.seam import READ, WRITE, Stream, Wait
+
+__all__ = ["TlsStream", "handshake"]
+
+RECORD = 16_384  # RFC 8446 section 5.1: the most that one record carries
+CHUNK = 65_536
+
+
+class TlsStream:
+    """A stream face over a TLS session; see `Stream`. One owner at a time."""
+
+    __slots__ = ("_in", "_out", "_pending", "_raw", "session")
+
+    def __init__(self, raw: Stream, context: ssl.SSLContext, name: str | None) -> None:
+        self._raw = raw
+        self._in = ssl.MemoryBIO()
+        self._out = ssl.MemoryBIO()
+        self._pending = b""
+        self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
+
+    def fileno(self) -> int:
+        """The descriptor below, for waiting."""
+        return self._raw.fileno()  # type: ignore[attr-defined,no-any-return]  # kernel only
+
+    @property
+    def address(self) -> Address:
+        """See `Stream.address`."""
+        return self._raw.address
+
+    @property
+    def local_port(self) -> int:
+        """See `Stream.local_port`."""
+        return self._raw.local_port
+
+    @property
+    def written(self) -> int:
+        """See `Stream.written`: bytes of ciphertext."""
+        return self._raw.written
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """See `Stream.notes`."""
+        return self._raw.notes
+
+    @property
+    def protocol(self) -> str | None:
+        """What ALPN has agreed on."""
+        return self.session.selected_alpn_protocol()
+
+    def connected(self) -> None:
+        """See `Stream.connected`."""
+        self._raw.connected()
+
+    def step_handshake(self) -> int:
+        """Go on with the handshake: 0 when it is done, else what to wait for."""
+        try:
+            self.session.do_handshake()
+        except ssl.SSLWantReadError:
+            return READ if self.flush() else WRITE
+        return 0 if self.flush() else WRITE
+
+    def take_in(self) -> bool:
+        """Move what has arrived to the session; False if there was nothing."""
+        data = self._raw.recv(CHUNK)
+        if data is None:
+            return False
+        if data:
+            self._in.write(data)
+        else:
+            self._in.write_eof()
+        return True
+
+    def recv(self, size: int) -> bytes | None:
+        """See `Stream.recv`. An end without close_notify is an end: the framing above judges."""
+        while True:
+            try:
+                return self.session.read(size)
+            except ssl.SSLWantReadError:
+                self.flush()
+                if not self.take_in():
+                    return None
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return b""
+
+    def send(self, data: bytes | memoryview) -> int:
+        """See `Stream.send`. What is taken may be kept back: see `flush`."""
+        if not self.flush():
+            return 0
+        count = self.session.write(data[:CHUNK])
+        self.flush()
+        return count
+
+    def flush(self) -> bool:
+        """See `Stream.flush`."""
+        if self._out.pending:
+            self._pending += self._out.read()
+        while self._pending:
+            count = self._raw.send(self._pending)
+            if not count:
+                return False
+            self._pending = self._pending[count:]
+        return True
+
+    def quiet(self) -> bool:
+        """See `Stream.quiet`. Session tickets may come at any time and mean nothing."""
+        if self._raw.quiet():
+            return True
+        try:
+            return self._raw.quiet() if self.take_in() and self._nothing_to_read() else False
+        except OSError:
+            return False
+
+    def _nothing_to_read(self) -> bool:
+        try:
+            self.session.read(1)
+        except ssl.SSLWantReadError:
+            return True
+        return False
+
+    def send_state(self) -> SendState | None:
+        """See `Stream.send_state`."""
+        return self._raw.send_state()
+
+    def set_user_timeout(self, seconds: float) -> None:
+        """See `Stream.set_user_timeout`."""
+        self._raw.set_user_timeout(seconds)
+
+    def close(self) -> None:
+        """See `Stream.close`: says close_notify if it can be said at once."""
+        with contextlib.suppress(OSError, ssl.SSLError):  # the other side may be long gone
+            self.session.unwrap()
+        with contextlib.suppress(OSError):
+            self.flush()
+        self._raw.close()
+
+    def abort(self) -> None:
+        """See `Stream.abort`."""
+        self._raw.abort()
+
+    def shut(self) -> None:
+        """See `Stream.shut`."""
+        self._raw.shut()
+
+
+async def handshake(raw: Stream, context: ssl.SSLContext, name: str | None) -> TlsStream:
+    """A TLS session over `raw`, verified for `name`.
+
+    Bounded by whoever runs it. Raises ssl.SSLError (ssl.SSLCertVerificationError for a wrong
+    name or chain), or OSError if the peer leaves in the middle.
+    """
+    stream = TlsStream(raw, context, name)
+    while True:
+        mask = stream.step_handshake()
+        if not mask:
+            return stream
+        await Wait(((raw, mask),))
+        if mask == READ:
+            _arrived(stream)
+
+
+def _arrived(stream: TlsStream) -> None:
+    try:
+        stream.take_in()
+    except ssl.SSLError:
+        raise
+    except OSError as error:
+        raise OSError(
+            error.errno or errno.ECONNRESET,
+            f"TLS handshake with {stream.address}: {error.strerror or error}",
+        ) from error
