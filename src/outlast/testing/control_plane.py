@@ -1,11 +1,11 @@
 """The cluster's control plane, as far as clients notice it: it learns late that a node is gone.
 
-After a node lost power, its endpoints leave every Service once the lag has passed, unless the node is
-back by then. After it is back, those that were taken out return.
+After a node lost power, its endpoints leave every Service once the lag has passed, unless the node
+is back by then. After it is back, those that were taken out return.
 
-Source: node-monitor-grace-period 40 s (50 s in newer clusters) plus the time to pass it on; return within
-1 to 3 s. Takes note of power only, as the node controller does: black holes that leave the node's own
-reports alone, and killed pods, are for the test to script.
+Source: node-monitor-grace-period 40 s (50 s in newer clusters) plus the time to pass it on; return
+within 1 to 3 s. Takes note of power only: killed pods, pulled cables and black holes are for the
+test to script.
 """
 
 from __future__ import annotations

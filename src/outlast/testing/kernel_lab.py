@@ -5,10 +5,11 @@ translation is in the client's own output hooks as kube-proxy writes it. Everyth
 namespaces that only this process holds, so that it vanishes with the process; labs do not see each
 other, nor the machine's network.
 
-`python -m outlast.testing.kernel_lab -- COMMAND` runs a command where it may build labs: as it is for
-root, else below `unshare --user --map-root-user --net --mount`, else as it is (`missing` then says why).
+`python -m outlast.testing.kernel_lab -- COMMAND` runs a command where it may build labs: as it is
+for root, else below `unshare --user --map-root-user --net --mount`, else as it is (then `missing`
+says why not).
 
-Source: DESIGN section 8; addresses as kubeadm's usual ones (pods 10.244.0.0/16, Services 10.96.0.0/12).
+Source: addresses as kubeadm's users choose them, pods 10.244.0.0/16 and Services 10.96.0.0/12.
 Refuses IPv6, UDP and name service: clients use the Service's address.
 """
 
@@ -23,15 +24,15 @@ from typing import ParamSpec
 from outlast.testing import privileges, rtnetlink, service_nat
 from outlast.testing.control_plane import ControlPlane
 from outlast.testing.namespaces import Hand, Namespace, entered, run_tool, set_sysctl
-from outlast.testing.node import PREFIX, Node
+from outlast.testing.node import BRIDGE, CLIENT, PREFIX, Node
 from outlast.testing.pod import Pod
 from outlast.testing.schedule import Schedule
 from outlast.testing.service import Service
 
 _P = ParamSpec("_P")
-_CLIENT = 0
 # 10.244.254.* and 10.244.255.* are kept for the silent and the unrouted addresses.
 _MOST_NODES = 253
+_MOST_ADDRESSES = 254
 
 
 class KernelLab:
@@ -43,19 +44,22 @@ class KernelLab:
     def __init__(self) -> None:
         if (reason := privileges.missing()) is not None:
             raise RuntimeError(f"no kernel lab here: {reason}")
-        self.hand = Hand()
-        self.fabric: Namespace = self.hand.make("fabric")
         self.log: list[tuple[float, str]] = []
         self._schedule = Schedule()
         self._nodes: dict[str, Node] = {}
         self._services: dict[str, Service] = {}
-        self._silent = 0
-        self._unrouted = 0
-        self._closed = False
+        self._silent: list[str] = []
+        self._unrouted: list[str] = []
         self._control_plane: ControlPlane | None = None
-        self.hand.do(self.fabric, _build_fabric)
-        self.client = Node(self, "client", _CLIENT)
-        self.hand.do(self.client.space, _equip_client)
+        with contextlib.ExitStack() as stack:
+            self.hand = stack.enter_context(contextlib.closing(Hand()))
+            self.fabric: Namespace = stack.enter_context(
+                contextlib.closing(self.hand.make("fabric"))
+            )
+            self.hand.do(self.fabric, _build_fabric)
+            self.client = stack.enter_context(contextlib.closing(Node(self, "client", CLIENT)))
+            self.hand.do(self.client.space, _equip_client)
+            self._closing = stack.pop_all()
 
     @staticmethod
     def missing(feature: str | None = None) -> str | None:
@@ -67,20 +71,24 @@ class KernelLab:
         if not name or name in self._nodes or name == self.client.name:
             raise ValueError(f"node name {name!r} is empty or taken; right: net.node('a')")
         if len(self._nodes) >= _MOST_NODES:
-            raise ValueError(f"a lab has at most {_MOST_NODES} nodes")
-        node = self._nodes[name] = Node(self, name, len(self._nodes) + 1)
+            raise RuntimeError(f"a lab has at most {_MOST_NODES} nodes")
+        node = self._closing.enter_context(
+            contextlib.closing(Node(self, name, len(self._nodes) + 1))
+        )
+        self._nodes[name] = node
         return node
 
     def service(self, name: str, pods: Sequence[Pod] = ()) -> Service:
-        """Add a Service, `name.namespace.svc:port`, in front of pods; their own ports may differ."""
-        host, colon, port = name.rpartition(":")
-        if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        """Add a Service, `name.namespace.svc:port`; the pods' own ports may differ from it."""
+        host, _, port = name.rpartition(":")
+        if not (host and port.isdecimal() and 0 < int(port) < 65536):
             raise ValueError(f"service {name!r} lacks a port; right: 'orders.shop.svc:8080'")
         if name in self._services:
-            raise ValueError(f"service {name!r} exists already")
+            raise ValueError(f"service {name!r} exists already; right: another name or port")
         number = len(self._services) + 1
         vip = (f"10.96.{number // 250}.{number % 250 + 1}", int(port))
-        service = Service(name, vip, f"service-{number}", self._apply_rules, self.note)
+        where = (self.hand, self.client.space)
+        service = Service(name, vip, f"service-{number}", where, self.note)
         self._services[name] = service
         if pods:
             service.add(*pods)
@@ -88,27 +96,28 @@ class KernelLab:
 
     def silent_address(self, port: int = 8080) -> str:
         """A new address whose host is there (ARP answers) and never answers anything."""
-        self._silent += 1
-        host = f"10.244.254.{self._silent}"
-        if self._silent == 1:
+        host = _next_address("10.244.254", self._silent)
+        if len(self._silent) == 1:
             text = service_nat.drop_everything(answers=False)
             self.hand.do(self.fabric, run_tool, ("nft", "-f", "-"), text)
-        self.hand.do(self.fabric, rtnetlink.add_address, "br0", host, PREFIX)
+        self.hand.do(self.fabric, rtnetlink.add_address, BRIDGE, host, PREFIX)
         return f"{host}:{port}"
 
     def unrouted_address(self, port: int = 8080) -> str:
-        """A new address of nobody: connecting ends in EHOSTUNREACH after 3 s."""
-        self._unrouted += 1
-        return f"10.244.255.{self._unrouted}:{port}"
+        """A new address of nobody: connecting to it ends in EHOSTUNREACH after 3 s."""
+        return f"{_next_address('10.244.255', self._unrouted)}:{port}"
 
     def control_plane(self, *, lag: float = 40.0, recovery: float = 3.0) -> None:
-        """Have endpoints of nodes without power leave all Services after `lag` seconds, and come back
-        `recovery` seconds after power on. Without this call nothing happens by itself."""
+        """Have endpoints of nodes without power leave all Services after `lag` seconds.
+
+        They come back `recovery` seconds after power on. Without this call nothing happens by
+        itself. It acts while the lab is `running`; what is due before counts from its start.
+        """
         self._control_plane = ControlPlane(lag, recovery, self._schedule, self._services)
 
     def at(self, t: float, fn: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
         """Call `fn` `t` seconds after `running` began (at once when that is past)."""
-        if t < 0:
+        if not t >= 0:
             raise ValueError(f"time {t!r} is before the start; right: net.at(3.0, node.power_off)")
         self._schedule.at(t, lambda: fn(*args, **kwargs))
 
@@ -118,13 +127,13 @@ class KernelLab:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[KernelLab]:
-        """Be on the client node, in this thread and in those started meanwhile, while the schedule runs.
+        """Be on the client node, in this thread and threads started by it, with the schedule.
 
         A failure of a scheduled action is raised at the end, unless the block itself failed.
         """
         if self._schedule.running:
             raise RuntimeError("this lab is running already")
-        for node in self._nodes.values():
+        for node in (self.client, *self._nodes.values()):
             for pod in node.pods:
                 if pod.running:
                     pod.wait_ready()
@@ -132,10 +141,8 @@ class KernelLab:
             self._schedule.start()
             try:
                 yield self
-            except BaseException:
-                self._schedule.stop()
-                raise
-            failure = self._schedule.stop()
+            finally:
+                failure = self._schedule.stop()
         if failure is not None:
             raise failure
 
@@ -150,15 +157,8 @@ class KernelLab:
 
     def close(self) -> None:
         """End every pod and let go of every namespace. May be called again."""
-        if self._closed:
-            return
-        self._closed = True
         self._schedule.stop()
-        for node in self._nodes.values():
-            node.close()
-        self.client.close()
-        self.fabric.close()
-        self.hand.close()
+        self._closing.close()
 
     def __enter__(self) -> KernelLab:
         return self
@@ -166,14 +166,20 @@ class KernelLab:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _apply_rules(self, text: str) -> None:
-        self.hand.do(self.client.space, run_tool, ("nft", "-f", "-"), text)
+
+def _next_address(network: str, given: list[str]) -> str:
+    """Hand out the next address of a network of 254."""
+    if len(given) >= _MOST_ADDRESSES:
+        raise RuntimeError(f"all {_MOST_ADDRESSES} addresses of {network}.* are given out")
+    given.append(f"{network}.{len(given) + 1}")
+    return given[-1]
 
 
 def _build_fabric() -> None:
+    # Before any link exists: the bridge and its ports need no addresses, let alone IPv6 ones.
     set_sysctl("net.ipv6.conf.default.disable_ipv6", "1")
-    rtnetlink.add_bridge("br0")
-    rtnetlink.set_link("br0", up=True)
+    rtnetlink.add_bridge(BRIDGE)
+    rtnetlink.set_link(BRIDGE, up=True)
 
 
 def _equip_client() -> None:
@@ -182,15 +188,15 @@ def _equip_client() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Replace this process by the command after `--`, where labs are possible if that can be had."""
+    """Become the command after `--`, put where labs are possible if such a place can be had."""
     if len(argv) < 2 or argv[0] != "--":
-        print("usage: python -m outlast.testing.kernel_lab -- COMMAND...", file=sys.stderr)
+        sys.stderr.write("usage: python -m outlast.testing.kernel_lab -- COMMAND...\n")
         return 2
     command = privileges.wrapped(argv[1:])
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        print(f"cannot run {command[0]}: {error}", file=sys.stderr)
+        sys.stderr.write(f"cannot run {command[0]}: {error}\n")
         return 127
 
 

@@ -1,22 +1,23 @@
 """Network namespaces that vanish with the process that made them.
 
-A namespace here has no name and no holder process: it lives as long as somebody has a descriptor of it
-open, which is this process, or runs inside it, which are the pods. When this process ends, however it
-ends, the kernel takes everything in it down. A fork of this process closes its copies at once, so that a
-forgotten worker cannot keep a lab alive.
+A namespace here has no name and no holder process: it lives as long as somebody has a descriptor of
+it open, which is this process, or runs inside it, which are the pods. When this process ends,
+however it ends, the kernel takes everything in it down. A fork of this process closes its copies at
+once, so that a forgotten worker cannot keep a lab alive.
 
 Entering a namespace is per thread. `Hand` is the one thread that does all the work inside them, one
-piece at a time, which also makes it the parent of every pod (the kernel ties PR_SET_PDEATHSIG to the
-parent's *thread*, so it must live as long as the lab).
+piece at a time, which also makes it the parent of every pod (the kernel ties PR_SET_PDEATHSIG to
+the parent's *thread*, so it must live as long as the lab).
 
-Source: namespaces(7), setns(2), unshare(2), prctl(2). Refuses nothing: who may is the kernel's choice,
-see `privileges`.
+Source: namespaces(7), setns(2), unshare(2), prctl(2). Refuses nothing: who may is the kernel's
+choice, see `privileges`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import subprocess
 import weakref
@@ -54,7 +55,7 @@ class Namespace:
 
 
 class Hand:
-    """The thread that works inside the namespaces of one lab. Its methods may be called from any other."""
+    """The thread that works inside the namespaces of one lab, on behalf of any other thread."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="outlast-lab")
@@ -65,7 +66,7 @@ class Hand:
 
     def do(self, space: Namespace, fn: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run `fn` inside `space` and return what it returns."""
-        return self._thread.submit(_inside, space, fn, *args, **kwargs).result()
+        return self._thread.submit(_inside, space, functools.partial(fn, *args, **kwargs)).result()
 
     def close(self) -> None:
         """End the thread."""
@@ -74,7 +75,7 @@ class Hand:
 
 @contextlib.contextmanager
 def entered(space: Namespace) -> Iterator[None]:
-    """Put the calling thread, and threads it starts meanwhile, into `space` for the length of a block."""
+    """Put the calling thread, and threads it starts meanwhile, into `space` during a block."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         enter(space)
@@ -92,7 +93,7 @@ def enter(space: Namespace) -> None:
 
 
 def run_tool(argv: Sequence[str], text: str = "") -> None:
-    """Run a system tool in the calling thread's namespace, with `text` as its input; at most 10 s."""
+    """Run a system tool where the calling thread is, `text` as its input, for at most 10 s."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # nft and tc live there; users lack it
     environment = {**os.environ, "PATH": path}
     done = subprocess.run(
@@ -103,7 +104,7 @@ def run_tool(argv: Sequence[str], text: str = "") -> None:
 
 
 def set_sysctl(name: str, value: str) -> bool:
-    """Set a sysctl of the calling thread's namespace; False where /proc/sys is read-only or lacks it."""
+    """Set a sysctl of the calling thread's namespace; False where /proc/sys does not let us."""
     try:
         with open("/proc/sys/" + name.replace(".", "/"), "w", encoding="ascii") as file:
             file.write(value)
@@ -117,9 +118,9 @@ def _make(label: str) -> Namespace:
     return Namespace(label, os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
 
 
-def _inside(space: Namespace, fn: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+def _inside(space: Namespace, fn: Callable[[], _T]) -> _T:
     enter(space)
-    return fn(*args, **kwargs)
+    return fn()
 
 
 def _checked(function: str, *args: int) -> None:

@@ -1,16 +1,17 @@
 """A node of the lab and what can befall it: power loss, a black hole, a pulled cable, a slow link.
 
-A node is one network namespace joined to the lab's bridge by a veth pair; its pods' addresses live in it.
-Power off takes the bridge's end down: ARP stops and nothing answers, and nothing that the node's kernel
-or processes still do gets out. Power on is a reboot: a new namespace, new pod processes, the old
-connections unknown to it, so that packets of theirs are answered with RST.
+A node is one network namespace joined to the lab's bridge by a veth pair; its pods' addresses live
+in it. Power off takes the bridge's end down: ARP stops and nothing answers, and nothing that the
+node's kernel or processes still do gets out. Power on is a reboot: a new namespace, new pod
+processes, old connections unknown to it, so that their packets are answered with RST.
 
-Source: veth(4), tc-netem(8) for the slow link. Refuses pods on a node that is off, and faults on the
-client node that only a server has.
+Source: veth(4), tc-netem(8) for the slow link, RFC 7042 section 2.1 for the link addresses. Refuses
+to switch the client node off, and pods on a node that is off.
 """
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -19,8 +20,12 @@ from outlast.testing import privileges, rtnetlink, service_nat
 from outlast.testing.namespaces import Hand, Namespace, run_tool, set_sysctl
 from outlast.testing.pod import Pod, reference_to
 
-# Nodes are joined on one link, so that a neighbour's silence looks as it does between real nodes.
+# All nodes are on one link, so that a neighbour's silence looks as it does between real nodes.
 PREFIX = 16
+BRIDGE = "br0"
+CLIENT = 0
+# A pod's address ends in its number + 1.
+_MOST_PODS = 250
 
 
 class Lab(Protocol):
@@ -29,8 +34,11 @@ class Lab(Protocol):
     hand: Hand
     fabric: Namespace
 
-    def note(self, what: str) -> None: ...
-    def power_changed(self, node: Node) -> None: ...
+    def note(self, what: str) -> None:
+        """Write a line into the lab's log."""
+
+    def power_changed(self, node: Node) -> None:
+        """Hear that a node has lost or regained power."""
 
 
 class Node:
@@ -38,11 +46,13 @@ class Node:
 
     def __init__(self, lab: Lab, name: str, number: int) -> None:
         self.name = name
+        self.host = f"10.244.{number}.1"
         self._lab = lab
         self._number = number
+        self._link = f"port{number}"  # the bridge's end of the node's cable
         self._pods: list[Pod] = []
+        self._numbers = itertools.count(1)
         self._on = True
-        self._delay = 0.0
         self._space = self._build()
         self._plug(up=True)
 
@@ -52,17 +62,13 @@ class Node:
         return tuple(self._pods)
 
     @property
-    def host(self) -> str:
-        """The node's own address."""
-        return f"10.244.{self._number}.1"
-
-    @property
     def on(self) -> bool:
         """Whether the node has power."""
         return self._on
 
     @property
     def space(self) -> Namespace:
+        """The namespace that the node is at present."""
         return self._space
 
     def pod(
@@ -84,33 +90,37 @@ class Node:
             raise ValueError("app= and raw= exclude each other; right: node.pod(app='module:app')")
         if not self._on:
             raise RuntimeError(f"node {self.name} is off; power_on() it first")
-        number = len(self._pods) + 1
+        references = (reference_to("app", app), reference_to("raw", raw))
+        number = next(self._numbers)
+        if number > _MOST_PODS:
+            raise RuntimeError(f"node {self.name} is full: it has {_MOST_PODS} pods")
         host = f"10.244.{self._number}.{number + 1}"
-        pod = Pod(
-            *(self, name or f"{self.name}-{number}", host, port),
-            *(reference_to("app", app), reference_to("raw", raw)),
-        )
+        pod = Pod(self, name or f"{self.name}-{number}", host, port, *references)
         self._lab.hand.do(self._space, rtnetlink.add_address, "eth0", host, PREFIX)
         self._pods.append(pod)
         pod.launch()
         return pod
 
     def power_off(self) -> None:
-        """Take the node's power: silence at once, no farewell to anybody."""
+        """Take the node's power: silence at once, no farewell to anybody. About 1 ms."""
+        if self._number == CLIENT:
+            raise RuntimeError("the client node stays on; right: net.client.unplug()")
         self._plug(up=False)
         self._on = False
         self.note(f"{self.name}: power off")
         self._lab.power_changed(self)
 
     def power_on(self) -> None:
-        """Boot the node: new pod processes, faults gone, old connections unknown. About 0.2 s."""
+        """Boot the node: new pod processes, faults gone, old connections unknown. About 0.2 s.
+
+        A node that is on is left alone.
+        """
         if self._on:
-            raise RuntimeError(f"node {self.name} is on already; power_off() it first")
+            return
         for pod in self._pods:
             pod.end()
-        old, link = self._space, self._link
-        self._lab.hand.do(self._lab.fabric, rtnetlink.delete_link, link)
-        old.close()
+        self._lab.hand.do(self._lab.fabric, rtnetlink.delete_link, self._link)
+        self._space.close()
         self._space = self._build()
         for pod in self._pods:
             self._lab.hand.do(self._space, rtnetlink.add_address, "eth0", pod.host, PREFIX)
@@ -140,15 +150,18 @@ class Node:
         self.note(f"{self.name}: heal")
 
     def delay(self, seconds: float) -> None:
-        """Make packets towards the node take `seconds` longer; 0 ends it. RuntimeError where the
-        kernel cannot (`KernelLab.missing("delay")` tells)."""
-        if seconds < 0:
-            raise ValueError(f"delay of {seconds!r} s; right: node.delay(0.05)")
+        """Make packets towards the node take `seconds` longer; 0 ends it.
+
+        RuntimeError where the kernel cannot (`KernelLab.missing("delay")` tells beforehand).
+        """
+        if not 0 <= seconds <= 60:
+            raise ValueError(f"delay of {seconds!r} s is not within 0..60; right: node.delay(0.05)")
         if (reason := privileges.missing("delay")) is not None:
             raise RuntimeError(f"node.delay is not possible here: {reason}")
-        verb = ("qdisc", "replace", "dev", self._link, "root")
-        wait = ("netem", "delay", f"{round(seconds * 1e6)}us", "limit", "100000")
-        self._lab.hand.do(self._lab.fabric, run_tool, ("tc", *verb, *wait))
+        queue = ("tc", "qdisc", "replace", "dev", self._link, "root", "netem")
+        # As many packets in flight as a window of small ones may hold.
+        wait = ("delay", f"{round(seconds * 1e6)}us", "limit", "100000")
+        self._lab.hand.do(self._lab.fabric, run_tool, (*queue, *wait))
         self.note(f"{self.name}: delay {seconds:g} s")
 
     def spawn(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -164,11 +177,6 @@ class Node:
         for pod in self._pods:
             pod.end()
         self._space.close()
-
-    @property
-    def _link(self) -> str:
-        """The bridge's end of the node's cable."""
-        return f"port{self._number}"
 
     def _plug(self, *, up: bool) -> None:
         self._lab.hand.do(self._lab.fabric, rtnetlink.set_link, self._link, up=up)
@@ -190,14 +198,15 @@ class Node:
 
 def _cable(link: str, namespace: int, number: int) -> None:
     """Runs in the fabric. The link address is the node's own for life, as a real card's is."""
-    set_sysctl("net.ipv6.conf.default.disable_ipv6", "1")
-    mac = bytes((2, 0, 10, 244, number, 1))  # locally administered (RFC 7042 section 2.1)
+    mac = bytes((2, 0, 10, 244, number, 1))  # 2: locally administered
     rtnetlink.add_veth(link, peer="eth0", peer_namespace=namespace, peer_mac=mac)
-    rtnetlink.join_bridge(link, "br0")
+    rtnetlink.join_bridge(link, BRIDGE)
 
 
 def _boot(host: str) -> None:
     """Runs in the node."""
+    # Only IPv4 is used; IPv6 would send its own solicitations over every new link.
+    set_sysctl("net.ipv6.conf.eth0.disable_ipv6", "1")
     rtnetlink.set_link("lo", up=True)
     rtnetlink.set_link("eth0", up=True)
     rtnetlink.add_address("eth0", host, PREFIX)

@@ -1,8 +1,8 @@
 """The test's handle on a pod: start, kill, freeze, thaw, and what it has applied.
 
-A pod is one process (`pod_server`) on its node. A kill is sudden: the kernel closes its sockets, new
-connections are refused. A frozen pod's kernel goes on accepting and acknowledging, and nothing answers.
-Counts add up over all processes that the pod has had.
+A pod is one process (`pod_server`) on its node. A kill is sudden: the kernel closes its sockets and
+refuses new connections. A frozen pod's kernel goes on accepting and acknowledging, and nothing
+answers. Counts add up over all processes that the pod has had.
 
 Source: signal(7). Refuses applications that the pod's process could not import.
 """
@@ -11,38 +11,25 @@ from __future__ import annotations
 
 import functools
 import importlib
-import itertools
 import json
 import os
-import signal
-import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future, TimeoutError as FutureTimeout
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from outlast.testing.pod_process import Counts, PodProcess
 
 if TYPE_CHECKING:
     from outlast.testing.node import Node
 
-# Generous for a machine that is busy with other tests; a start takes about 0.2 s.
-_START_LIMIT = 20.0
-# An idle pod answers an order in well under 1 ms.
-_ORDER_LIMIT = 2.0
-_BOOT = "import json,sys; sys.path[:] = json.loads(sys.argv[2]); " + (
-    "from outlast.testing.pod_server import main; main(sys.argv[1])"
-)
-
-
-class Counts(TypedDict):
-    """What a pod has applied (requests that arrived whole), and the connections it accepted."""
-
-    requests: int
-    connections: int
-    open: int
-    methods: dict[str, int]
-    ids: dict[str, int]
+# The pod can import what the test could import.
+_BOOT = """\
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from outlast.testing.pod_server import main
+main(sys.argv[1])
+"""
 
 
 class Pod:
@@ -73,13 +60,16 @@ class Pod:
     @property
     def running(self) -> bool:
         """Whether the pod's process lives (a frozen one does)."""
-        return self._process is not None
+        process = self._process
+        return process is not None and process.alive
 
     def start(self) -> None:
-        """Start a pod that was killed; returns when it listens. RuntimeError if it runs."""
-        self.launch()
-        self.wait_ready()
-        self.node.note(f"{self.name}: start")
+        """Start a pod that was killed; returns when it listens. One that runs is left alone."""
+        if not self.running:
+            self.end()
+            self.launch()
+            self.wait_ready()
+            self.node.note(f"{self.name}: start")
 
     def kill(self) -> None:
         """End the process as SIGKILL does. Connections break, new ones are refused."""
@@ -88,43 +78,48 @@ class Pod:
 
     def freeze(self) -> None:
         """Stop the process. Its kernel still accepts and acknowledges; nothing answers."""
-        self._alive().freeze()
+        self._present().freeze()
         self.node.note(f"{self.name}: freeze")
 
     def thaw(self) -> None:
         """Let a frozen process go on."""
-        self._alive().thaw()
+        self._present().thaw()
         self.node.note(f"{self.name}: thaw")
 
     def counts(self) -> Counts:
         """What the pod has applied so far, over all its lives, also while its node is off.
 
-        Raises TimeoutError when the process does not answer within 2 s (its application blocks).
+        For a frozen pod: as it was then. Raises TimeoutError when the process does not answer
+        within 2 s (its application blocks).
         """
-        now = [self._process.counts()] if self._process is not None else []
-        return _sum([*self._past, *now])
+        process = self._process
+        return _total([*self._past, *([process.counts()] if process is not None else [])])
 
     def wait_ready(self) -> None:
         """Wait until the pod listens. RuntimeError when its process ended or takes over 20 s."""
-        self._alive().wait_ready()
+        self._present().wait_ready()
 
     def launch(self) -> None:
         """Start the process without waiting for it."""
-        if self._process is not None:
-            raise RuntimeError(f"pod {self.name} is running already; kill it first")
         settings = {
-            **{"name": self.name, "host": self.host, "port": self.port},
-            **{"app": self._app, "raw": self._raw, "parent": os.getpid()},
+            "name": self.name,
+            "host": self.host,
+            "port": self.port,
+            "app": self._app,
+            "raw": self._raw,
+            "parent": os.getpid(),
         }
-        argv = [sys.executable, "-c", _BOOT, json.dumps(settings), json.dumps(sys.path)]
-        self._process = PodProcess(self.name, self.node.spawn(argv))
+        arguments = [json.dumps(settings), json.dumps(sys.path)]
+        process = self.node.spawn([sys.executable, "-c", _BOOT, *arguments])
+        self._process = PodProcess(self.name, process)
 
     def end(self) -> None:
+        """End the process, if there is one, and keep what it has counted."""
         process, self._process = self._process, None
         if process is not None and (counts := process.end()) is not None:
             self._past.append({**counts, "open": 0})
 
-    def _alive(self) -> PodProcess:
+    def _present(self) -> PodProcess:
         if self._process is None:
             raise RuntimeError(f"pod {self.name} is not running; start() it first")
         return self._process
@@ -133,98 +128,11 @@ class Pod:
         return f"<Pod {self.name} {self.address}{'' if self.running else ' (dead)'}>"
 
 
-class PodProcess:
-    """One life of a pod: its process, and a thread that reads its answers."""
-
-    def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        self._name = name
-        self._process = process
-        self._numbers = itertools.count(1)
-        self._answers: dict[int, Future[Counts]] = {0: Future()}
-        self._frozen: Counts | None = None
-        self._reader = threading.Thread(target=self._read, name=f"pod-{name}", daemon=True)
-        self._reader.start()
-
-    def wait_ready(self) -> None:
-        try:
-            self._answers[0].result(_START_LIMIT)
-        except FutureTimeout:
-            raise RuntimeError(f"pod {self._name} did not start in {_START_LIMIT:g} s") from None
-
-    def counts(self) -> Counts:
-        if self._frozen is not None:
-            return self._frozen
-        try:
-            return self._order("counts")
-        except FutureTimeout:
-            raise TimeoutError(
-                f"pod {self._name} (process {self._process.pid}) has not answered within "
-                f"{_ORDER_LIMIT:g} s: frozen from outside, or its application blocks its loop"
-            ) from None
-
-    def freeze(self) -> None:
-        if self._frozen is None:
-            try:
-                self._frozen = self._order("freeze")
-            except FutureTimeout:  # its application blocks the loop
-                self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._frozen = None
-        self._process.send_signal(signal.SIGCONT)
-
-    def end(self) -> Counts | None:
-        """Kill the process; its last counts, or None when it could not tell."""
-        last = self._frozen
-        if last is None and self._answers[0].done():
-            try:
-                last = self._order("die")
-            except (FutureTimeout, RuntimeError):
-                last = None
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
-        return last
-
-    def _order(self, what: str) -> Counts:
-        """Give one order and wait for its answer; thread-safe, as a short write to a pipe is whole."""
-        number = next(self._numbers)
-        answer = self._answers[number] = Future()
-        try:
-            assert self._process.stdin is not None
-            os.write(
-                self._process.stdin.fileno(),
-                json.dumps({"id": number, "do": what}).encode() + b"\n",
-            )
-            return answer.result(_ORDER_LIMIT)
-        except BrokenPipeError:
-            raise self._ended() from None
-        finally:
-            self._answers.pop(number, None)
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            message: dict[str, Any] = json.loads(line)
-            answer = self._answers.get(message["id"])
-            if answer is not None:
-                answer.set_result(message.get("counts", {}))
-        for answer in list(self._answers.values()):
-            if not answer.done():
-                answer.set_exception(self._ended())
-
-    def _ended(self) -> RuntimeError:
-        return RuntimeError(f"the process of pod {self._name} has ended; its own words are on stderr")
-
-
 def reference_to(what: str, given: str | Callable[..., object] | None) -> str | None:
     """`module:qualname` of something that another process can import, or ValueError."""
     if given is None:
         return None
-    right = f"right: {what}='package.module:name', or a function defined at a module's top level"
+    right = f"right: {what}='package.module:name', or a function at the top level of a module"
     reference = given if isinstance(given, str) else _name_of(given)
     module, colon, qualname = reference.partition(":")
     if not (module and colon and qualname):
@@ -245,16 +153,12 @@ def _name_of(given: Callable[..., object]) -> str:
     return f"{module}:{getattr(given, '__qualname__', '')}"
 
 
-def _sum(parts: list[Counts]) -> Counts:
-    methods: Counter[str] = Counter()
-    ids: Counter[str] = Counter()
+def _total(parts: Iterable[Counts]) -> Counts:
+    total = Counts(requests=0, connections=0, open=0, methods={}, ids={})
     for part in parts:
-        methods.update(part["methods"])
-        ids.update(part["ids"])
-    return {
-        "requests": sum(part["requests"] for part in parts),
-        "connections": sum(part["connections"] for part in parts),
-        "open": sum(part["open"] for part in parts),
-        "methods": dict(methods),
-        "ids": dict(ids),
-    }
+        total["requests"] += part["requests"]
+        total["connections"] += part["connections"]
+        total["open"] += part["open"]
+        total["methods"] = dict(Counter(total["methods"]) + Counter(part["methods"]))
+        total["ids"] = dict(Counter(total["ids"]) + Counter(part["ids"]))
+    return total

@@ -1,15 +1,16 @@
 """A pod's careful way to serve a connection: any request, through h11, and ASGI applications.
 
-Used for everything that `pod_http` does not answer by hand: bodies, chunked framing, `Expect`, requests
-in pieces, pipelining, applications.
+Used for everything that `pod_http` does not answer by hand: bodies, chunked framing, `Expect`,
+requests in pieces, pipelining, applications.
 
-Source: RFC 9112 through h11; the ASGI specification 3.0, HTTP part. Refuses ASGI lifespan and WebSocket:
-an application that needs them is told so by its own protocol's means (it never sees those scopes).
+Source: RFC 9112 through h11; the ASGI specification 3.0, HTTP part. Refuses ASGI lifespan and
+WebSocket: an application sees scopes of type `http` only, and other messages raise ValueError.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import traceback
 from typing import Any
@@ -17,18 +18,11 @@ from urllib.parse import unquote
 
 import h11
 
-from outlast.testing.pod_http import (
-    AsgiApp,
-    Tally,
-    answer_body,
-    answer_headers,
-    behaviour_of,
-    misbehave,
-)
+from outlast.testing.pod_http import AsgiApp, Tally, answer, behaviour_of, misbehave
 
 
-class H11Side:
-    """The server side of one connection, driven by bytes fed from the protocol."""
+class Exchange:
+    """The server side of one connection, driven by the bytes that the protocol feeds it."""
 
     def __init__(self, transport: asyncio.Transport, tally: Tally, app: AsgiApp | None) -> None:
         self._transport = transport
@@ -48,9 +42,9 @@ class H11Side:
             while await self._one_request():
                 self._conn.start_next_cycle()
         except h11.RemoteProtocolError as error:
-            self._refuse(error)
-        except h11.LocalProtocolError:
-            traceback.print_exc(file=sys.stderr)  # the application broke the protocol
+            self._refuse(f"{error}\n", error.error_status_hint)
+        except h11.LocalProtocolError:  # the application broke the protocol
+            traceback.print_exc(file=sys.stderr)
         self._transport.close()
 
     async def _one_request(self) -> bool:
@@ -58,32 +52,37 @@ class H11Side:
         request = await self._event()
         if not isinstance(request, h11.Request):
             return False
-        body = await self._body() if self._app is None else b""
         if self._app is None:
-            keep = await self._answer(request, len(body))
+            await self._answer(request)
         else:
-            keep = await AsgiCall(self, self._app, request).run()
-        return keep and self._conn.our_state is h11.DONE and self._conn.their_state is h11.DONE
+            await AsgiCall(self, self._app, request).run()
+        return self._conn.our_state is h11.DONE and self._conn.their_state is h11.DONE
 
-    async def _answer(self, request: h11.Request, length: int) -> bool:
-        method = request.method.decode("ascii")
-        wanted = behaviour_of(request.target.decode("ascii", "replace"))
-        number = self.apply(request)
+    async def _answer(self, request: h11.Request) -> None:
+        length = 0
+        while (piece := await self.next_data()) is not None:
+            length += len(piece)
+        method, target = request.method.decode("ascii"), request.target.decode("latin-1")
+        try:
+            wanted = behaviour_of(target)
+        except ValueError as error:
+            self._refuse(f"the query of {target} makes no sense: {error}\n", 400)
+            return
+        facts: dict[str, object] = {"pod": self._tally.pod, "n": self.apply(request)}
+        if method not in ("GET", "HEAD"):
+            facts |= {"method": method, "length": length}
         await asyncio.sleep(wanted.delay)
         if misbehave(self._transport, wanted):
-            return False
-        more = {} if method in ("GET", "HEAD") else {"method": method, "length": length}
-        body = answer_body(self._tally, wanted, number, **more)
-        headers = answer_headers(wanted, body)
+            return
+        headers, body = answer(wanted, json.dumps(facts).encode())
         if wanted.close:
             headers.append((b"connection", b"close"))
         self.send(h11.Response(status_code=wanted.status, headers=headers))
-        if method != "HEAD":
+        if body and method != "HEAD":
             self.send(h11.Data(data=body[: len(body) // 2] if wanted.stall else body))
         if wanted.stall:
             await asyncio.get_running_loop().create_future()  # until the client gives up
         self.send(h11.EndOfMessage())
-        return True
 
     def apply(self, request: h11.Request) -> int:
         """Count a request; returns its number."""
@@ -92,7 +91,7 @@ class H11Side:
         return self._tally.apply(request.method.decode("ascii"), request_id)
 
     async def next_data(self) -> bytes | None:
-        """The next piece of the request's body; None at its end or when the client is gone."""
+        """The next piece of the request's body; None at its end."""
         event = await self._event()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
@@ -102,19 +101,11 @@ class H11Side:
         if data:
             self._transport.write(data)
 
-    async def _body(self) -> bytes:
-        pieces = []
-        while (piece := await self.next_data()) is not None:
-            pieces.append(piece)
-        if self._conn.their_state is not h11.DONE:
-            raise h11.RemoteProtocolError("the request ended early")
-        return b"".join(pieces)
-
     async def _event(self) -> Any:
         while True:
             event = self._conn.next_event()
-            if event is h11.PAUSED:
-                return h11.ConnectionClosed()
+            if event is h11.PAUSED:  # what follows this request waits for its answer
+                return None
             if event is not h11.NEED_DATA:
                 return event
             if self._conn.they_are_waiting_for_100_continue:
@@ -122,41 +113,38 @@ class H11Side:
             self._more.clear()
             await self._more.wait()
 
-    def _refuse(self, error: h11.RemoteProtocolError) -> None:
-        if self._conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            return
-        body = f"bad request: {error}\n".encode()
-        headers = [("content-length", str(len(body))), ("connection", "close")]
-        self.send(h11.Response(status_code=error.error_status_hint, headers=headers))
-        self.send(h11.Data(data=body))
-        self.send(h11.EndOfMessage())
+    def _refuse(self, why: str, status: int) -> None:
+        if self._conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = why.encode()
+            headers = [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+            self.send(h11.Response(status_code=status, headers=headers))
+            self.send(h11.Data(data=body))
+            self.send(h11.EndOfMessage())
 
 
 class AsgiCall:
     """One request served by an ASGI application."""
 
-    def __init__(self, side: H11Side, app: AsgiApp, request: h11.Request) -> None:
-        self._side = side
+    def __init__(self, exchange: Exchange, app: AsgiApp, request: h11.Request) -> None:
+        self._exchange = exchange
         self._app = app
         self._request = request
         self._received = False
         self._started = False
-        self._ended = False
 
-    async def run(self) -> bool:
-        """Call the application; False when its answer did not come to an end."""
-        self._side.apply(self._request)
+    async def run(self) -> None:
+        """Call the application, and read what it left of the request."""
+        self._exchange.apply(self._request)
         try:
             await self._app(self._scope(), self._receive, self._send)
-        except Exception:  # the application's own failure: reported, and 500 where still possible
+        except Exception:  # noqa: BLE001  the application's failure, told on stderr as servers do
             traceback.print_exc(file=sys.stderr)
             if self._started:
-                return False
+                return
             await self._send({"type": "http.response.start", "status": 500})
             await self._send({"type": "http.response.body"})
-        while not self._received and (await self._side.next_data()) is not None:
-            pass
-        return self._ended
+        while not self._received:
+            self._received = await self._exchange.next_data() is None
 
     def _scope(self) -> dict[str, Any]:
         path, _, query = bytes(self._request.target).partition(b"?")
@@ -175,20 +163,20 @@ class AsgiCall:
 
     async def _receive(self) -> dict[str, Any]:
         if self._received:
-            await asyncio.get_running_loop().create_future()  # a disconnect cancels the call
-        piece = await self._side.next_data()
+            # The client's going away cancels the call; there is nothing else to tell.
+            await asyncio.get_running_loop().create_future()
+        piece = await self._exchange.next_data()
         self._received = piece is None
-        return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+        return {"type": "http.request", "body": piece or b"", "more_body": not self._received}
 
     async def _send(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._started = True
             headers = list(message.get("headers", ()))
-            self._side.send(h11.Response(status_code=message["status"], headers=headers))
+            self._exchange.send(h11.Response(status_code=message["status"], headers=headers))
         elif message["type"] == "http.response.body":
-            self._side.send(h11.Data(data=message.get("body", b"")))
+            self._exchange.send(h11.Data(data=message.get("body", b"")))
             if not message.get("more_body", False):
-                self._side.send(h11.EndOfMessage())
-                self._ended = True
+                self._exchange.send(h11.EndOfMessage())
         else:
             raise ValueError(f"ASGI message {message['type']!r} is not served by a pod")

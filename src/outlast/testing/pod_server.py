@@ -1,21 +1,23 @@
 """The process of one pod: it listens, serves, counts what it applied, and obeys the lab.
 
-Started by the lab inside the node's namespace with one JSON argument; it talks to the lab in JSON
-lines over its standard input and output. It ends when that input ends, that is with the lab, and the
-kernel kills it with the lab even when it is stopped (PR_SET_PDEATHSIG).
+Started by the lab on the pod's node with one JSON argument; it talks to the lab in JSON lines over
+its standard input and output. It ends when that input ends, that is with the lab, and the kernel
+kills it with the lab even when it is stopped (PR_SET_PDEATHSIG).
 
-Orders, each with an `id` that its answer repeats: `counts`; `die` (answer with the counts, then SIGKILL
-oneself); `freeze` (answer with the counts, then SIGSTOP oneself). As answer and end are one step of the
-event loop, no request is applied after it was counted for the last time.
+Orders, each with an `id` that its answer repeats: `counts`; `die` (answer with the counts, then
+SIGKILL oneself); `freeze` (answer with the counts, then SIGSTOP oneself). As answer and end are one
+step of the event loop, no request is applied after it was counted for the last time. The first line
+has `id` 0 and says that the pod listens.
 
-Source: prctl(2), signal(7). Serves the built-in HTTP behaviour (`pod_http`), an ASGI application, or a
-raw stream handler.
+Source: prctl(2), signal(7). Serves the built-in HTTP behaviour (`pod_http`), an ASGI application
+or a raw stream handler. Imports little, so that a pod is there soon.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import importlib
 import json
 import os
@@ -27,7 +29,7 @@ from typing import Any
 from outlast.testing.pod_http import PodProtocol, Tally
 
 _PR_SET_PDEATHSIG = 1
-# As many waiting connections as the kernel allows by default (net.core.somaxconn, 4096 since 5.4).
+# As many waiting connections as the kernel allows by default (net.core.somaxconn since 5.4).
 _BACKLOG = 4096
 
 
@@ -41,37 +43,42 @@ def main(argument: str) -> None:
 async def _serve(settings: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     tally = Tally(settings["name"])
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((settings["host"], settings["port"]))
-    sock.setblocking(False)
     ended = loop.create_future()
     control = Control(tally, ended)
-    await _listen(settings, tally, sock)
-    os.set_blocking(0, False)
-    loop.add_reader(0, control.on_readable)
-    control.say({"id": 0})  # ready
-    await ended
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((settings["host"], settings["port"]))
+        sock.setblocking(False)
+        await _listen(settings, tally, sock)
+        os.set_blocking(0, False)
+        loop.add_reader(0, control.on_readable)
+        control.say({"id": 0})
+        await ended
 
 
 async def _listen(settings: dict[str, Any], tally: Tally, sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
     if settings["raw"] is not None:
-        handler = find(settings["raw"])
-
-        async def counted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            tally.connections += 1
-            try:
-                await handler(reader, writer)
-            except ConnectionError:
-                pass  # the client went away: the handler's end, not its fault
-            finally:
-                writer.close()
-
-        await asyncio.start_server(counted, sock=sock, backlog=_BACKLOG)
+        handler = _find(settings["raw"])
+        serve = functools.partial(_serve_raw, tally, handler)
+        await asyncio.start_server(serve, sock=sock, backlog=_BACKLOG)
         return
-    app = find(settings["app"]) if settings["app"] is not None else None
+    app = None if settings["app"] is None else _find(settings["app"])
+    loop = asyncio.get_running_loop()
     await loop.create_server(lambda: PodProtocol(tally, app), sock=sock, backlog=_BACKLOG)
+
+
+async def _serve_raw(
+    tally: Tally, handler: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    tally.connections += 1
+    tally.open += 1
+    try:
+        await handler(reader, writer)
+    except ConnectionError:
+        pass  # the client went away: the handler's end, not its fault
+    finally:
+        tally.open -= 1
+        writer.close()
 
 
 class Control:
@@ -83,18 +90,24 @@ class Control:
         self._rest = b""
 
     def on_readable(self) -> None:
+        """Read what has come on standard input, and obey every whole line."""
         try:
             data = os.read(0, 65536)
         except BlockingIOError:
             return
         if not data:
-            if not self._ended.done():
-                self._ended.set_result(None)
             asyncio.get_running_loop().remove_reader(0)
+            self._ended.set_result(None)
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._obey(json.loads(line))
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Write one line to the lab, whole."""
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(1, data) :]
 
     def _obey(self, order: dict[str, Any]) -> None:
         self.say({"id": order["id"], "counts": self._tally.as_dict()})
@@ -103,24 +116,15 @@ class Control:
         elif order["do"] == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    def say(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
-        while data:
-            data = data[os.write(1, data) :]
 
-
-def find(reference: str) -> Any:
+def _find(reference: str) -> Any:
     """The object that `module:qualname` names."""
     module, _, qualname = reference.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
+    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
 
 
 def _die_with_parent(parent: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the call
         sys.exit(1)
 

@@ -3,8 +3,8 @@
 A fault must take effect within a few milliseconds, and a lab should stand in a few dozen, so the
 requests go straight to the kernel instead of through one `ip` process each.
 
-Source: rtnetlink(7), netlink(7), linux/rtnetlink.h, linux/if_link.h, linux/veth.h. IPv4 only. Every
-function acts on the network namespace that the *calling thread* is in.
+Source: rtnetlink(7), netlink(7), linux/rtnetlink.h, linux/if_link.h, linux/veth.h. Refuses IPv6.
+Every function acts on the network namespace that the *calling thread* is in.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def add_bridge(name: str) -> None:
 
 
 def add_veth(name: str, *, peer: str, peer_namespace: int, peer_mac: bytes) -> None:
-    """Make a veth pair: `name` here, `peer` in the namespace behind the descriptor `peer_namespace`."""
+    """Make a veth pair: `name` here, `peer` in the namespace of descriptor `peer_namespace`."""
     other = (
         _link(0)
         + _attr(_IFLA_IFNAME, _text(peer))
@@ -110,7 +110,6 @@ def _ask(kind: int, flags: int, body: bytes, what: str) -> None:
     with _route_socket() as sock:
         sock.send(head + body)
         reply = sock.recv(65536)
-    code: int
     (reply_kind,) = struct.unpack_from("=H", reply, 4)
     (code,) = struct.unpack_from("=i", reply, 16)
     if reply_kind != _NLMSG_ERROR:

@@ -1,7 +1,7 @@
 """What happens when: actions at set times after the start of a run, carried out by one thread.
 
 Times are seconds of the monotonic clock. An action that fails does not stop the others; the first
-failure is raised when the run ends. Actions whose time has not come by then are dropped.
+failure is handed out when the run ends. Actions whose time has not come by then are dropped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Schedule:
         """Begin a run: time starts at 0."""
         self._failure = None
         self._started = time.monotonic()
-        self._thread = threading.Thread(target=self._work, name="lab-schedule", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="outlast-lab-schedule", daemon=True)
         self._thread.start()
 
     def stop(self) -> Exception | None:
@@ -62,10 +62,8 @@ class Schedule:
 
     def _work(self) -> None:
         while (action := self._next()) is not None:
-            try:
-                action()
-            except Exception as error:  # handed to whoever ends the run
-                self._failure = self._failure or error
+            failure = _failure_of(action)
+            self._failure = self._failure or failure
 
     def _next(self) -> Callable[[], object] | None:
         """Wait for the next action's time; None when the run has ended."""
@@ -76,3 +74,11 @@ class Schedule:
                     return heapq.heappop(self._actions)[2]
                 self._changed.wait(self._actions[0][0] - now if self._actions else None)
             return None
+
+
+def _failure_of(action: Callable[[], object]) -> Exception | None:
+    try:
+        action()
+    except Exception as error:  # noqa: BLE001  whatever it is, it is raised when the run ends
+        return error
+    return None

@@ -1,11 +1,11 @@
 """The Service's address translation, as nftables text: a pure translation from endpoints to rules.
 
-Written the way kube-proxy's nftables mode writes it, in the client node's output hooks: one verdict map
-from (address, protocol, port) to the Service's chain; that chain draws one endpoint chain at random for
-each new connection (`numgen random mod N vmap`); the endpoint chain rewrites the destination. The draw
-is remembered by connection tracking, so retransmitted SYNs go to the same pod again. A Service without
-endpoints is refused before translation, with an ICMP port unreachable. A change replaces the Service's
-chain in one transaction and leaves established connections alone.
+Written the way kube-proxy's nftables mode writes it, in the client node's output hooks: one verdict
+map from (address, protocol, port) to the Service's chain; that chain draws one endpoint chain at
+random for each new connection (`numgen random mod N vmap`); the endpoint chain rewrites the
+destination. The draw is remembered by connection tracking, so retransmitted SYNs go to the same pod
+again. A Service without endpoints is refused before translation, with an ICMP port unreachable. A
+change replaces the Service's chain in one transaction and leaves established connections alone.
 
 Source: kubernetes pkg/proxy/nftables (chains service-endpoints-check, services, service-*,
 endpoint-*), nft(8). Leaves out what the lab has no use for: masquerading, affinity, NodePorts, UDP.
@@ -42,9 +42,8 @@ table {TABLE} {{
 
 def new_service(chain: str, vip: Address) -> str:
     """A Service that has no endpoint yet: new connections to it are refused."""
-    return "\n".join(
-        [f"add chain {TABLE} {chain}", _element("add", "no-endpoint-services", vip, "goto reject-chain")]
-    )
+    refused = _element("add", "no-endpoint-services", vip, "goto reject-chain")
+    return f"add chain {TABLE} {chain}\n{refused}"
 
 
 def replace_endpoints(

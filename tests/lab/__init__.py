@@ -1,0 +1,1 @@
+"""Tests on the real kernel, in network namespaces of their own, in real time."""

@@ -1,0 +1,34 @@
+"""Applications for pods of the lab; a pod imports them by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Sends back what it gets."""
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+
+
+async def shout(
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+) -> None:
+    """An ASGI application: the request's body in capitals, and its path as a header."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message["body"], message["more_body"]
+    headers = [(b"x-path", scope["path"].encode()), (b"transfer-encoding", b"chunked")]
+    await send({"type": "http.response.start", "status": 201, "headers": headers})
+    await send({"type": "http.response.body", "body": body.upper()})
+
+
+async def broken(*_: object) -> None:
+    """An ASGI application that fails."""
+    raise LookupError("no such order")
