@@ -77,12 +77,12 @@ class Exchange:
         headers, body = answer(wanted, json.dumps(facts).encode())
         if wanted.close:
             headers.append((b"connection", b"close"))
-        self.send(h11.Response(status_code=wanted.status, headers=headers))
-        if body and method != "HEAD":
-            self.send(h11.Data(data=body[: len(body) // 2] if wanted.stall else body))
+        body = b"" if method == "HEAD" else body
+        head = h11.Response(status_code=wanted.status, headers=headers)
         if wanted.stall:
+            self.send(head, h11.Data(data=body[: len(body) // 2]))
             await asyncio.get_running_loop().create_future()  # until the client gives up
-        self.send(h11.EndOfMessage())
+        self.send(head, h11.Data(data=body), h11.EndOfMessage())
 
     def apply(self, request: h11.Request) -> int:
         """Count a request; returns its number."""
@@ -95,9 +95,9 @@ class Exchange:
         event = await self._event()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
-    def send(self, event: Any) -> None:
-        """Send one of h11's events."""
-        data = self._conn.send(event)
+    def send(self, *events: Any) -> None:
+        """Send some of h11's events, as one piece."""
+        data = b"".join(self._conn.send(event) or b"" for event in events)
         if data:
             self._transport.write(data)
 
@@ -117,9 +117,8 @@ class Exchange:
         if self._conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = why.encode()
             headers = [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
-            self.send(h11.Response(status_code=status, headers=headers))
-            self.send(h11.Data(data=body))
-            self.send(h11.EndOfMessage())
+            head = h11.Response(status_code=status, headers=headers)
+            self.send(head, h11.Data(data=body), h11.EndOfMessage())
 
 
 class AsgiCall:
