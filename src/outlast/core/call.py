@@ -48,6 +48,7 @@ class CallPlan:
     replayable: bool
     backoff: Callable[[int, Random], float]
     retry_after_cap: float
+    named_statuses: frozenset[int] = frozenset()  # repeated by the policy's word, safe or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,21 @@ Next: TypeAlias = Try | Accept | Await | GiveUp
 class Call:
     """One call's decisions. Begin with attempt 0, then tell and obey."""
 
-    __slots__ = ("_budget", "_fallback", "_out", "_plan", "_rng", "_started", "_unsent", "_written")
+    __slots__ = (
+        "_budget",
+        "_fallback",
+        "_out",
+        "_plan",
+        "_replayable",
+        "_rng",
+        "_started",
+        "_unsent",
+        "_written",
+    )
 
     def __init__(self, plan: CallPlan, budget: Budget, rng: Random) -> None:
         self._plan = plan
+        self._replayable = plan.replayable
         self._budget = budget
         self._rng = rng
         self._out = {0}
@@ -113,6 +125,10 @@ class Call:
         self._written = 0
         self._unsent = 0
         self._fallback: int | None = None
+
+    def consumed(self) -> None:
+        """The body has been partly taken from its source: it cannot be sent again."""
+        self._replayable = False
 
     def written(self) -> None:
         """A byte of an attempt's request has been written."""
@@ -122,8 +138,12 @@ class Call:
         """Attempt `number` has a response head; `retry_after` in seconds, if it said so."""
         self._out.discard(number)
         plan = self._plan
+        named = status in plan.named_statuses
         verdict = may_repeat_after_status(
-            status, listed=plan.statuses, safe=plan.safe, replayable=plan.replayable
+            status,
+            listed=plan.statuses | plan.named_statuses,
+            safe=plan.safe or named,
+            replayable=self._replayable,
         )
         if not verdict.repeat:
             return Accept(number, verdict.why)
@@ -138,12 +158,12 @@ class Call:
         self._out.discard(number)
         plan = self._plan
         verdict = may_repeat_after_failure(
-            failure.progress, safe=plan.safe, replayable=plan.replayable
+            failure.progress, safe=plan.safe, replayable=self._replayable
         )
         if self._out:
             return Await("another attempt is still out")
         if failure.final:
-            return self._last(number, "the caller's limit is final")
+            return self._last(number, "nothing more can be done within the caller's limits")
         if not verdict.repeat:
             return self._last(number, verdict.why)
         if failure.progress is Progress.NOT_SENT:
@@ -155,7 +175,7 @@ class Call:
     def suspect(self, now: float) -> Next:
         """The one attempt that is out is suspect: may a second one start beside it?"""
         plan = self._plan
-        if not (plan.safe and plan.replayable):
+        if not (plan.safe and self._replayable):
             return Await("suspect, but it may not be repeated")
         if len(self._out) > 1:
             return Await("suspect; another attempt is already out")

@@ -5,11 +5,13 @@ once after an error; when all have been tried the round begins again, *from a ne
 a virtual address draws another backend for a new source port. A VIP is raced against itself.
 
 The rules (DESIGN section 6):
-- The first dial to an address stays open to the deadline: a slow path must still connect.
-- Later dials end after 1 s; at the cap the oldest of them gives way to the next.
+- One dial to each address stays open to the deadline: the first, or the next one where that
+  failed. A slow path must still connect.
+- The others end after 1 s; at the cap the oldest of them gives way to the next.
 - A dial that has connected and is in its handshake holds back further dials, until it stalls.
-- Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one at a
-  time, and no second round after errors. An empty bucket is never an error by itself.
+- Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one extra
+  dial at a time, and no second round after errors. Never an error by itself: each address is
+  tried once, and an address that stays silent is dialled again.
 - A name is looked up again while nothing has won, and after every address has failed.
 
 The machine knows addresses only as opaque, hashable values. It does no I/O: `step` says what to
@@ -60,14 +62,24 @@ class Bucket(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RacePlan:
-    """The figures of one race; all in seconds."""
+    """The figures of one race; all in seconds. ValueError for those of a race without pauses."""
 
     delay: float
     patience: float  # with a handshake, before another dial races it
     deadline: float  # a point in time
-    max_open: int = 4
+    max_open: int = 4  # open dials; more only where many addresses keep one each
     lookups: bool = True  # False for addresses that no name stands behind
     known: bool = False  # the name has had an address before: an empty answer may be a gap
+
+    def __post_init__(self) -> None:
+        if not self.delay > 0:
+            raise ValueError(
+                f"race: delay {self.delay!r} must be more than 0 seconds, such as 0.25"
+            )
+        if not self.patience >= 0:
+            raise ValueError(f"race: patience {self.patience!r} must be 0 seconds or more")
+        if self.max_open < 1:
+            raise ValueError(f"race: max_open {self.max_open!r} must be 1 or more, such as 4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +125,13 @@ Step: TypeAlias = Start[A] | Abandon | Resolve | Pause | Lost
 class _Dial(Generic[A]):
     address: A
     started: float
-    first: bool
+    stays: bool  # to the deadline
     connected: float = math.inf
+
+    @property
+    def passing(self) -> bool:
+        """Whether it ends after `REDIAL_LIFE`, or gives way before."""
+        return not self.stays and self.connected == math.inf
 
 
 @dataclass(slots=True)
@@ -127,7 +144,7 @@ class _Address:
 @dataclass(slots=True)
 class _Lookup:
     pending: bool = False
-    due: float = math.inf
+    due: float = math.inf  # so while one is pending
     gap: float = LOOKUP_AGAIN
     failed: bool = False
     fresh: bool = False  # the last answer is younger than the last error
@@ -175,7 +192,7 @@ class Race(Generic[A]):
         lookup.pending = False
         lookup.failed = True
         lookup.fresh = True
-        if passing or self.plan.known:
+        if passing or self.plan.known or self._addresses:
             lookup.due = now + LOOKUP_RETRY
         else:
             lookup.due = math.inf
@@ -214,24 +231,27 @@ class Race(Generic[A]):
         expired = self._expired(now)
         if expired is not None:
             return self._abandon(expired, "unanswered for 1 s")
-        if now >= self._lookup.due and not self._lookup.pending:
+        if now >= self._lookup.due:
             return self._resolve()
         address = self._candidate()
         if address is None:
-            return self._without_candidate()
+            return self._spent()
         due = self._due()
         if now < due:
             return Pause(min(due, self._next_event()))
         return self._begin(address, now)
 
     def _begin(self, address: A, now: float) -> Step[A]:
-        room = self._room(address)
-        if room is None:
+        full = self._full(address)
+        yields = self._oldest_passing() if full else None
+        if full and yields is None:
             return Pause(self._next_event())
         if not self._paid(now):
-            return self._poor(address, now)
-        if room >= 0:
-            return self._abandon(room, "gave way to a newer dial")
+            wait = self._poor(address, now)
+            if wait is not None:
+                return wait
+        if yields is not None:
+            return self._abandon(yields, "gave way to a newer dial")
         return self._start(address, now)
 
     def _paid(self, now: float) -> bool:
@@ -242,19 +262,18 @@ class Race(Generic[A]):
             pace.taken += 1
         return pace.paid or not pace.started
 
-    def _poor(self, address: A, now: float) -> Step[A]:
-        """The bucket is empty: 1 s apart, one extra dial at a time, no round after errors."""
-        if not self._open and self._addresses[address].faults:
-            return Lost(timed_out=False)
+    def _poor(self, address: A, now: float) -> Step[A] | None:
+        """What the empty bucket asks for instead of the dial; None: it may start all the same."""
+        if not self._open:
+            return self._spent() if self._addresses[address].dials else None
         due = self._pace.last + REDIAL_GAP
-        if now < due and self._open:
-            return Pause(min(due, self._next_event()))
-        return self._start(address, now)
+        return Pause(min(due, self._next_event())) if now < due else None
 
     def _start(self, address: A, now: float) -> Start[A]:
         entry, pace = self._addresses[address], self._pace
         dial = pace.started
-        self._open[dial] = _Dial(address, now, first=entry.dials == 0)
+        stays = not any(d.stays and d.address == address for d in self._open.values())
+        self._open[dial] = _Dial(address, now, stays)
         why = self._reason(entry)
         entry.dials += 1
         pace.started += 1
@@ -284,14 +303,14 @@ class Race(Generic[A]):
             return self._abandon(dial, "deadline")
         return Lost(timed_out=True)
 
-    def _without_candidate(self) -> Step[A]:
-        """Every address is spent, or there is none."""
+    def _spent(self) -> Step[A]:
+        """No address is worth another dial, or there is none."""
         lookup = self._lookup
         if self._open or lookup.pending:
             return Pause(self._next_event())
         if not self.plan.lookups:
             return Lost(timed_out=False)
-        if lookup.due < math.inf and (lookup.failed or not self._addresses):
+        if lookup.failed and lookup.due < math.inf:
             return Pause(self._next_event())
         if not lookup.fresh:
             return self._resolve()
@@ -322,33 +341,27 @@ class Race(Generic[A]):
                 due = max(due, dial.connected + self.plan.patience)
         return due
 
-    def _room(self, address: A) -> int | None:
-        """-1: there is room; else the dial that gives way; None: no room."""
-        first = self._addresses[address].dials == 0
-        cap = max(self.plan.max_open, len(self._addresses) + 1)
-        if first or len(self._open) < cap:
-            return -1
-        for number, dial in self._open.items():  # oldest first
-            if not dial.first and dial.connected == math.inf:
-                return number
-        return None
+    def _full(self, address: A) -> bool:
+        """Whether the next dial finds no room. The first dial to an address always does."""
+        if self._addresses[address].dials == 0:
+            return False
+        stay = sum(dial.stays for dial in self._open.values())
+        return len(self._open) >= max(self.plan.max_open, stay + 1 if stay > 1 else 0)
+
+    def _oldest_passing(self) -> int | None:
+        return next((number for number, dial in self._open.items() if dial.passing), None)
 
     def _expired(self, now: float) -> int | None:
-        for number, dial in self._open.items():
-            if not dial.first and dial.connected == math.inf and now >= dial.started + REDIAL_LIFE:
-                return number
-        return None
+        oldest = self._oldest_passing()
+        if oldest is None or now < self._open[oldest].started + REDIAL_LIFE:
+            return None
+        return oldest
 
     def _next_event(self) -> float:
-        moments = [self.plan.deadline]
-        if not self._lookup.pending:
-            moments.append(self._lookup.due)
-        moments.extend(
-            dial.started + REDIAL_LIFE
-            for dial in self._open.values()
-            if not dial.first and dial.connected == math.inf
-        )
-        return min(moments)
+        """The deadline, a look-up, or the end of a passing dial; whichever comes first."""
+        oldest = self._oldest_passing()
+        ends = math.inf if oldest is None else self._open[oldest].started + REDIAL_LIFE
+        return min(self.plan.deadline, self._lookup.due, ends)
 
 
 def interleave(addresses: Iterable[A], family: Callable[[A], Hashable]) -> list[A]:

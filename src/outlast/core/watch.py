@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ResponseWatch", "SendState"]
+__all__ = ["ResponseWatch", "SendState", "holds_user_timeout"]
 
 FIRST_LOOK = 0.200  # seconds; below it even a healthy kernel may not have repeated a lost packet
 ROUND_TRIPS = 4.0
@@ -54,3 +54,12 @@ class ResponseWatch:
         if state is None:
             return False
         return state.unacked > 0 and state.window > 0 and state.acked <= self._mark
+
+
+def holds_user_timeout(state: SendState, seconds: float) -> bool:
+    """Whether a user timeout of `seconds` may stand on a connection in this state.
+
+    The kernel's user timeout also kills a live peer that merely does not read (linux-tcp facts
+    5.4). So it is lifted while the window is closed and ACKs still come.
+    """
+    return state.window > 0 or state.heard >= seconds

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from outlast.core.budget import RedialBucket
 from outlast.core.latency import Latency, attempt_delay, handshake_patience
@@ -19,7 +19,7 @@ from outlast.net.address import Address
 from outlast.net.options import SocketPlan
 from outlast.net.seam import Stream
 
-__all__ = ["DialError", "DialMemory", "DialRequest", "Won"]
+__all__ = ["DialError", "DialMemory", "DialRequest", "DialWatcher", "Won"]
 
 
 class DialMemory:
@@ -55,6 +55,25 @@ class DialMemory:
                 self._handshakes.add(handshake)
 
 
+class DialWatcher(Protocol):
+    """Whoever keeps the endpoint table: hears what dials showed, and says whom to dial first."""
+
+    def resolved(self, addresses: Sequence[Address]) -> None:
+        """The name has these addresses now."""
+
+    def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
+        """The order in which to dial `addresses`."""
+
+    def answered(self, address: Address) -> None:
+        """A dial has won."""
+
+    def silent(self, address: Address, now: float) -> None:
+        """A dial was not answered while another won, or for a whole second."""
+
+    def failed(self, address: Address, now: float) -> None:
+        """A dial ended with an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class DialRequest:
     """What to dial and how.
@@ -72,6 +91,7 @@ class DialRequest:
     max_open: int = 4
     attempt_delay: float | None = None
     families: frozenset[int] = frozenset({socket.AF_INET, socket.AF_INET6})
+    watcher: DialWatcher | None = None
 
 
 class DialError(OSError):

@@ -13,6 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from random import Random
 from typing import Any
 
 from outlast.core.watch import SendState
@@ -119,7 +120,7 @@ class KernelStream:
     def set_user_timeout(self, seconds: float) -> None:
         """See `Stream.set_user_timeout`. The caller's own setting is left as it is."""
         number, value = user_timeout_option(seconds)
-        theirs = {(level, option) for level, option, _ in self._plan.extra}
+        theirs = {given[:2] for given in self._plan.extra}
         if number is None or (socket.IPPROTO_TCP, number) in theirs:
             return
         try:
@@ -181,6 +182,10 @@ class KernelNetwork:
     async def wait_async(self, wait: Wait) -> Ready:
         """See `Network.wait_async`."""
         return await wait_in_loop(wait)
+
+    def rng(self, name: str) -> Random:  # noqa: ARG002  only a simulation has use for the name
+        """See `Network.rng`: seeded by the operating system."""
+        return Random()
 
     def waiter(self) -> Waiter:
         """See `Network.waiter`."""

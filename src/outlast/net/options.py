@@ -14,10 +14,14 @@ import socket
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
-__all__ = ["Keepalive", "SocketPlan", "apply", "apply_to_established"]
+__all__ = ["Keepalive", "SocketOption", "SocketPlan", "apply", "apply_to_established"]
 
 TCP = socket.IPPROTO_TCP
+
+# What setsockopt takes: (level, option, value), or (level, option, None, length).
+SocketOption: TypeAlias = "tuple[int, int, int | bytes | bytearray] | tuple[int, int, None, int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class SocketPlan:
     user_timeout: float = 0.0
     rto_max: float = 0.0
     nodelay: bool = True
-    extra: tuple[tuple[int, int, int | bytes], ...] = ()
+    extra: tuple[SocketOption, ...] = ()
     source: tuple[str, int] | None = None
 
 
@@ -106,15 +110,13 @@ def apply(sock: socket.socket, plan: SocketPlan) -> list[str]:
     Returns notes on what the platform refused of our defaults. Raises OSError naming the option
     if it refuses one of the caller's own, or the local address.
     """
-    theirs = {(level, number) for level, number, _ in plan.extra}
+    theirs = {option[:2] for option in plan.extra}
     notes = [_set(sock, option, theirs) for option in _before(plan)]
-    for level, number, value in plan.extra:
+    for given in plan.extra:
         try:
-            sock.setsockopt(level, number, value)
+            sock.setsockopt(*given)
         except OSError as error:
-            raise OSError(
-                error.errno, f"socket option ({level}, {number}, {value!r}): {error.strerror}"
-            ) from error
+            raise OSError(error.errno, f"socket option {given}: {error.strerror}") from error
     if plan.source is not None:
         sock.bind(plan.source)
     return [note for note in notes if note]
@@ -125,7 +127,7 @@ def apply_to_established(sock: socket.socket, plan: SocketPlan) -> list[str]:
     if not plan.rto_max:
         return []
     option = _Option("RTO cap", TCP, NUMBERS["rto_max"], round(plan.rto_max * 1000))
-    note = _set(sock, option, {(level, number) for level, number, _ in plan.extra})
+    note = _set(sock, option, {given[:2] for given in plan.extra})
     return [note] if note else []
 
 
@@ -141,6 +143,7 @@ def _set(sock: socket.socket, option: _Option, theirs: set[tuple[int, int]]) -> 
     except OSError as error:
         return f"{option.name} {option.value}: refused ({error.strerror})"
     # A boolean may read back as any non-zero number (macOS: SO_KEEPALIVE gives 8).
-    if held == option.value or (option.value == 1 and held):
+    boolean = option.number in (socket.SO_KEEPALIVE, socket.TCP_NODELAY)
+    if held == option.value or (boolean and held):
         return ""
     return f"{option.name}: set to {option.value}, holds {held}"

@@ -150,12 +150,14 @@ class _Driver:
         where = f"{name[0]}:{name[1]}"
         if isinstance(outcome, Sequence):
             wanted = [a for a in outcome if a.family in self.request.families]
-            found = interleave(wanted, lambda address: address.family)
+            found = interleave(self._arranged(wanted), lambda address: address.family)
             self.addresses.extend(a for a in found if a not in self.addresses)
             self.request.memory.known |= bool(found)
             text = ", ".join(map(str, found)) or "no address"
             self.report.add(now, "lookup", text, address=where)
             self.race.resolved(found, now)
+            if self.request.watcher is not None:
+                self.request.watcher.resolved(found)
         elif isinstance(outcome, OSError):
             self.error = outcome
             passing = isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN
@@ -164,10 +166,18 @@ class _Driver:
         else:
             raise TypeError(f"look-up of {where} gave {outcome!r}")
 
+    def _arranged(self, addresses: Sequence[Address]) -> Sequence[Address]:
+        watcher = self.request.watcher
+        if watcher is None or len(addresses) < 2:
+            return addresses
+        return watcher.arrange(addresses, self.network.now())
+
     def _failed(self, number: int, error: BaseException) -> None:
         if not isinstance(error, OSError):
             raise error
         attempt = self.attempts[number]
+        if self.request.watcher is not None:
+            self.request.watcher.failed(attempt.address, self.network.now())
         fault = _fault(error)
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, str(error.strerror or error), error.errno)
@@ -178,6 +188,7 @@ class _Driver:
     def _abandon(self, step: Abandon) -> None:
         attempt = self.attempts[step.dial]
         self.strands.cancel(step.dial)
+        self._silent(attempt)
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, step.why, None)
 
@@ -209,9 +220,20 @@ class _Driver:
             if not isinstance(outcome, (BaseException, Sequence)) and isinstance(number, int):
                 won.spare.append(outcome)
                 self._record(self.attempts[number], "connect", "connected too, after the winner")
-        for number in list(self.attempts):
+        for number, attempt in self.attempts.items():
             if number in self.strands:
-                self._record(self.attempts[number], "connect", "lost the race")
+                self._record(attempt, "connect", "lost the race")
+                if attempt.address != won.stream.address:
+                    self._silent(attempt)
+        if self.request.watcher is not None:
+            self.request.watcher.answered(won.stream.address)
+
+    def _silent(self, attempt: _Attempt) -> None:
+        """Evidence only if the dial had the time in which others answer (peers, trap 17)."""
+        now = self.network.now()
+        waited = now - attempt.started >= self.race.plan.delay
+        if self.request.watcher is not None and attempt.connected is None and waited:
+            self.request.watcher.silent(attempt.address, now)
 
     def _learn(self, attempt: _Attempt, now: float) -> float:
         """The winner's own SYN-to-established time, never the race's."""

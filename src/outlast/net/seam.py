@@ -12,8 +12,10 @@ needs cleaning up by awaiting, and cancellation is safe at every point.
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -92,6 +94,12 @@ class Stream(Protocol):
     def abort(self) -> None:
         """End at once with a reset: for a suspect peer. Idempotent."""
 
+    def fileno(self) -> int:
+        """The descriptor, for waiting; a simulated stream has a number of its own."""
+
+    def detach(self) -> socket.socket:
+        """The socket below, for whoever it is handed to. Raises TypeError if there is none."""
+
     def shut(self) -> None:
         """End both directions, so that an owner waiting in another thread or task wakes up."""
 
@@ -139,6 +147,9 @@ class Network(Protocol):
 
     async def wait_async(self, wait: Wait) -> Ready:
         """Carry `wait` out in the running event loop. A cancellation passes through."""
+
+    def rng(self, name: str) -> Random:
+        """A random generator of its own for whatever goes by `name`; a simulation seeds it."""
 
     def waiter(self) -> Waiter:
         """A new place to park."""

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import socket
 import ssl
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from outlast.core.watch import SendState
 from outlast.net.address import Address
 from outlast.net.seam import READ, WRITE, Stream, Wait
+
+if TYPE_CHECKING:
+    from anyio.streams.tls import TLSStream
 
 __all__ = ["TlsStream", "handshake"]
 
@@ -35,7 +40,11 @@ class TlsStream:
 
     def fileno(self) -> int:
         """The descriptor below, for waiting."""
-        return self._raw.fileno()  # type: ignore[attr-defined,no-any-return]  # kernel only
+        return self._raw.fileno()
+
+    def detach(self) -> socket.socket:
+        """See `Stream.detach`: a TLS session is no socket."""
+        raise TypeError(f"the TLS session with {self.address} is no plain socket")
 
     @property
     def address(self) -> Address:
@@ -156,8 +165,21 @@ class TlsStream:
         """See `Stream.shut`."""
         self._raw.shut()
 
+    async def as_anyio(self, *, standard_compatible: bool) -> TLSStream:
+        """The same session as an anyio stream, which owns it from here on. Kernel only."""
+        from anyio.abc import SocketStream
+        from anyio.streams.tls import TLSStream
 
-async def handshake(raw: Stream, context: ssl.SSLContext, name: str | None) -> TlsStream:
+        return TLSStream(
+            transport_stream=await SocketStream.from_socket(self._raw.detach()),
+            standard_compatible=standard_compatible,
+            _ssl_object=self.session,
+            _read_bio=self._in,
+            _write_bio=self._out,
+        )
+
+
+async def handshake(raw: Stream, *, context: ssl.SSLContext, name: str | None) -> TlsStream:
     """A TLS session over `raw`, verified for `name`.
 
     Bounded by whoever runs it. Raises ssl.SSLError (ssl.SSLCertVerificationError for a wrong

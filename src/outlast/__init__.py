@@ -1,0 +1,68 @@
+"""outlast: a client that keeps working when a node behind its Service dies.
+
+Everything users need is here; nothing heavy is imported before it is used. See README.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outlast.core.backoff import Backoff as Backoff
+    from outlast.core.classify import Progress as Progress
+    from outlast.core.report import Event as Event
+    from outlast.core.report import Report as Report
+    from outlast.errors import NotAvailableYet as NotAvailableYet
+    from outlast.http.transport import AsyncTransport as AsyncTransport
+    from outlast.http.transport import Transport as Transport
+    from outlast.net.options import Keepalive as Keepalive
+    from outlast.policy import Policy as Policy
+    from outlast.policy import override as override
+    from outlast.service.connect import connect_tcp as connect_tcp
+    from outlast.service.connect import create_connection as create_connection
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AsyncTransport": "outlast.http.transport",
+    "Backoff": "outlast.core.backoff",
+    "Event": "outlast.core.report",
+    "Keepalive": "outlast.net.options",
+    "NotAvailableYet": "outlast.errors",
+    "Policy": "outlast.policy",
+    "Progress": "outlast.core.classify",
+    "Report": "outlast.core.report",
+    "Transport": "outlast.http.transport",
+    "connect_tcp": "outlast.service.connect",
+    "create_connection": "outlast.service.connect",
+    "override": "outlast.policy",
+}
+
+__all__ = [
+    "AsyncTransport",
+    "Backoff",
+    "Event",
+    "Keepalive",
+    "NotAvailableYet",
+    "Policy",
+    "Progress",
+    "Report",
+    "Transport",
+    "connect_tcp",
+    "create_connection",
+    "override",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,206 @@
+"""Drives one call: runs attempts, tells `core.call` what became of them, does what it says.
+
+Usually one attempt, alone. A suspect one gets company: both are stepped in the same thread or
+task, the first answer wins and the other is ended at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.core.call import Accept, Call, CallPlan, Failure, GiveUp, Next, Try
+from outlast.core.classify import parse_retry_after
+from outlast.core.deadline import Deadline
+from outlast.errors import TransportFailure
+from outlast.http.answer import Answer
+from outlast.http.attempt import Attempt, Outcome
+from outlast.http.call_context import CallContext
+from outlast.http.message import Request
+from outlast.net.run import Strands, sleep_until
+
+if TYPE_CHECKING:
+    from outlast.http.engine import Engine
+    from outlast.service.table import Service
+
+__all__ = ["run_call"]
+
+_MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last for a while
+HOLD = 65_536  # bytes of a retryable answer that are kept, in case nothing better comes
+
+
+async def run_call(engine: Engine, request: Request, service: Service) -> Answer:
+    """Carry one call out. Raises TransportFailure with its report."""
+    now = engine.network.now()
+    service.request(now)
+    policy = request.policy
+    deadline = Deadline.after(policy.deadline, now)
+    plan = CallPlan(
+        attempts=policy.attempts,
+        deadline=deadline,
+        statuses=policy.retry_status,
+        safe=request.safe,
+        replayable=request.body.replayable,
+        backoff=policy.backoff.delay,
+        retry_after_cap=policy.retry_after_limit,
+        named_statuses=policy.unsafe_status.get(request.method, frozenset()),
+    )
+    machine = Call(plan, service, engine.rng)
+    driver = _Driver(CallContext(engine, request, service, machine, deadline))
+    try:
+        return await driver.run()
+    except TransportFailure as failure:
+        failure.report = driver.call.report
+        raise
+    finally:
+        driver.end()
+
+
+class _Driver:
+    """One call under way."""
+
+    __slots__ = ("answers", "attempts", "call", "failures", "out")
+
+    def __init__(self, call: CallContext) -> None:
+        self.call = call
+        self.attempts: dict[int, Attempt] = {}  # those that are out
+        self.failures: dict[int, TransportFailure] = {}
+        self.answers: dict[int, Answer] = {}  # those that may still be given to the caller
+        self.out: Strands[int, Outcome] | None = None
+
+    async def run(self) -> Answer:
+        """The first attempt, and what follows from it."""
+        step: Next = Try(0, self.call.now(), "first attempt")
+        while True:
+            if isinstance(step, Accept) and step.number in self.answers:
+                return self.answers.pop(step.number)
+            if isinstance(step, (Accept, GiveUp)):
+                raise self.failures[step.number]
+            if isinstance(step, Try):
+                await self._start(step)
+            number, outcome = await self._next()
+            step = await self._tell(self.attempts[number], outcome)
+
+    def end(self) -> None:
+        """Whatever is still out or held is ended."""
+        if self.out is not None:
+            self.out.close()
+        for attempt in self.attempts.values():
+            attempt.drop()
+        for answer in self.answers.values():
+            answer.close()
+
+    # -- attempts --------------------------------------------------------------------------
+
+    async def _start(self, step: Try) -> None:
+        place = self._take_place()
+        if step.at > self.call.now():
+            await sleep_until(step.at)
+        attempt = Attempt(self.call, step.number, place=place)
+        self.attempts[step.number] = attempt
+
+    def _take_place(self) -> bool:
+        """A suspect connection gives its place in the pool to the attempt beside it."""
+        pool = self.call.engine.pool
+        held = [a.connection for a in self.attempts.values() if a.connection is not None]
+        return any(pool.disown(connection) for connection in held)
+
+    async def _next(self) -> tuple[int, Outcome]:
+        """The next attempt that has something to say."""
+        if self.out is None and len(self.attempts) == 1:
+            (number,) = self.attempts
+            return number, await self.attempts[number].go()
+        if self.out is None:
+            self.out = Strands(self.call.engine.network)
+        for number, attempt in self.attempts.items():
+            if number not in self.out:
+                self.out.start(number, attempt.go())
+        ended = await self.out.next()
+        assert ended is not None  # without an end to the wait it only ends with a strand
+        number, outcome = ended
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return number, outcome
+
+    # -- what became of them ---------------------------------------------------------------
+
+    async def _tell(self, attempt: Attempt, outcome: Outcome) -> Next:
+        if not self.call.request.body.replayable:
+            self.call.machine.consumed()
+        if outcome is Outcome.SUSPECT:
+            return self._suspect(attempt)
+        del self.attempts[attempt.number]
+        if outcome is Outcome.FAILED:
+            return self._failed(attempt)
+        return await self._answered(attempt)
+
+    def _suspect(self, attempt: Attempt) -> Next:
+        now = self.call.now()
+        step = self.call.machine.suspect(now)
+        self._note(attempt, "not acknowledged by the peer's kernel", step)
+        if attempt.used is not None:
+            self.call.service.failed(attempt.used.address, now)
+        return step
+
+    def _failed(self, attempt: Attempt) -> Next:
+        now = self.call.now()
+        failure = attempt.failure
+        assert failure is not None
+        self.failures[attempt.number] = failure
+        if failure.kind in _MUTE and attempt.used is not None:
+            self.call.service.failed(attempt.used.address, now)
+        step = self.call.machine.failed(
+            attempt.number, Failure(attempt.progress, final=attempt.final), now
+        )
+        self._note(attempt, failure.message, step)
+        return step
+
+    async def _answered(self, attempt: Attempt) -> Next:
+        call, head, connection = self.call, attempt.head, attempt.connection
+        assert head is not None
+        assert connection is not None
+        attempt.connection = None  # the answer has it now
+        answer = self.answers[attempt.number] = Answer(call, head, connection)
+        wait = None
+        if head.status in (429, 503):
+            wall_clock = call.engine.network.wall_clock()
+            wait = parse_retry_after(head.header(b"retry-after"), wall_clock)
+        step = call.machine.answered(attempt.number, head.status, wait, call.now())
+        call.service.answered(connection.address)
+        if not isinstance(step, Accept) or attempt.number:
+            self._note(attempt, f"answered {head.status}", step)
+        if isinstance(step, Accept):
+            return step
+        return await self._hold(attempt.number, answer, step)
+
+    async def _hold(self, number: int, answer: Answer, step: Next) -> Next:
+        """Keep an answer that something better may follow; one too big to keep is taken."""
+        try:
+            if await answer.hold(HOLD):
+                return step
+        except TransportFailure as failure:
+            del self.answers[number]
+            self.failures[number] = failure
+            return step
+        return Accept(number, "its body is too big to be kept while trying again")
+
+    def _note(self, attempt: Attempt, what: str, step: Next) -> None:
+        connection = attempt.used
+        cause = None if attempt.failure is None else attempt.failure.cause
+        self.call.report.add(
+            self.call.now(),
+            "request",
+            f"{what}: {_words(step)}",
+            address="" if connection is None else str(connection.address),
+            local_port=0 if connection is None else connection.stream.local_port,
+            errno=getattr(cause, "errno", None),
+            progress=attempt.progress,
+            attempt=attempt.number,
+        )
+
+
+def _words(step: Next) -> str:
+    if isinstance(step, Try):
+        return f"repeated ({step.why})"
+    if isinstance(step, Accept):
+        return f"answer of attempt {step.number} taken ({step.why})"
+    return f"not repeated ({step.why})" if isinstance(step, GiveUp) else step.why

@@ -1,0 +1,126 @@
+"""The engine of a transport: its pool, its targets, and a call's way through both.
+
+One text serves threads and event loops; `net.run` drives it. Closing never waits.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from outlast.http.answer import Answer
+from outlast.http.call_driver import run_call
+from outlast.http.connection import Connection
+from outlast.http.h1 import H1Exchange
+from outlast.http.message import Request
+from outlast.http.pool import Pool, PoolLimits
+from outlast.net.options import SocketOption, SocketPlan
+from outlast.net.seam import Network, Stream
+from outlast.net.tls import TlsStream, handshake
+from outlast.policy import Policy
+from outlast.service.table import Service, service_of
+from outlast.target import Origin, Target, target_of
+
+__all__ = ["Engine", "EngineSettings"]
+
+AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
+CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its own deadline
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a transport was told. `context` makes the TLS context when it is first needed."""
+
+    policy: Policy
+    targets: Mapping[Origin, Target]
+    limits: PoolLimits
+    context: Callable[[], ssl.SSLContext]
+    socket_options: tuple[SocketOption, ...]
+    source: tuple[str, int] | None
+    families: frozenset[int]
+
+
+class Engine:
+    """All calls of one transport. Thread-safe, and free of any event loop."""
+
+    def __init__(self, network: Network, settings: EngineSettings) -> None:
+        self.network = network
+        self.settings = settings
+        self.families = settings.families
+        self.pool = Pool(settings.limits)
+        self.rng: Random = network.rng("engine")
+        self._services: dict[Origin, Service] = {}
+        self._context: ssl.SSLContext | None = None
+
+    async def handle(self, request: Request) -> Answer:
+        """Carry one call out. Raises TransportFailure with its report."""
+        return await run_call(self, request, self.service(request.origin))
+
+    def service(self, origin: Origin) -> Service:
+        """The shared knowledge of the origin's target."""
+        service = self._services.get(origin)
+        if service is None:
+            target = self.settings.targets.get(origin) or target_of(origin.host, origin.port)
+            service = self._services[origin] = service_of(target, self.network)
+        return service
+
+    # -- connections -----------------------------------------------------------------------
+
+    def socket_plan(self, policy: Policy, patience: float) -> SocketPlan:
+        """The options of a new connection that may take `patience` seconds to come about.
+
+        Every wait on it is watched, so a user timeout may stand; but a short one would also end
+        a slow connect before its own time (linux-tcp facts 3.3).
+        """
+        limit = policy.user_timeout
+        if limit and patience >= limit:
+            limit = 0.0 if patience == math.inf else patience + CONNECT_GRACE
+        return SocketPlan(
+            keepalive=policy.keepalive,
+            user_timeout=limit,
+            extra=self.settings.socket_options,
+            source=self.settings.source,
+        )
+
+    async def secure(self, stream: Stream, *, name: str) -> TlsStream:
+        """TLS over `stream`, verified for `name`."""
+        if self._context is None:
+            self._context = self.settings.context()
+        return await handshake(stream, context=self._context, name=name)
+
+    def connection(self, stream: Stream, rtt: float, origin: Origin) -> Connection:
+        """A new connection's books."""
+        now = self.network.now()
+        policy = self.settings.policy
+        age = policy.max_age * self.rng.uniform(1 - AGE_JITTER, 1 + AGE_JITTER)
+        return Connection(stream, stream.address, origin, rtt, now + age, H1Exchange())
+
+    def offer(self, stream: Stream, rtt: float, origin: Origin) -> None:
+        """A loser of a race that is usable too: kept if there is room."""
+        connection = self.connection(stream, rtt, origin)
+        if not self.pool.offer(connection, self.network.now()):
+            connection.stream.close()
+
+    def release(self, connection: Connection) -> None:
+        """A request is over: keep the connection if its exchange is complete, else close it."""
+        reusable = connection.exchange.next_cycle()
+        if not self.pool.release(connection, reusable=reusable, now=self.network.now()):
+            connection.stream.close()
+
+    def discard(self, connection: Connection) -> None:
+        """Abort a connection whose exchange did not end well."""
+        self.pool.release(connection, reusable=False, now=self.network.now())
+        connection.stream.abort()
+
+    def close(self, connections: Iterable[Connection] | None = None) -> None:
+        """Close these; without an argument everything: the idle at once, the busy ones are shut,
+        so that whoever waits on one hears of it."""
+        if connections is None:
+            connections, busy = self.pool.drain()
+            for connection in busy:
+                connection.stream.shut()
+        for connection in connections:
+            connection.stream.close()

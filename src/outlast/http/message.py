@@ -1,0 +1,85 @@
+"""One request and one response, free of any client family.
+
+A body is bytes, which may be sent again, or a stream, which is sent once: it counts as partly
+consumed from the moment it is first asked for a chunk, and is never replayed after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from outlast.policy import Policy
+from outlast.target import Origin
+
+__all__ = ["BytesBody", "Head", "Headers", "Request", "StreamBody", "Timeouts"]
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+
+class BytesBody:
+    """A body that stands in memory: it can be sent again, byte for byte."""
+
+    __slots__ = ("data",)
+    replayable = True
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class StreamBody:
+    """A body from the caller's iterator. `pull` gives the next chunk, None at the end."""
+
+    __slots__ = ("_pull", "replayable")
+
+    def __init__(self, pull: Callable[[], Awaitable[bytes | None]]) -> None:
+        self._pull = pull
+        self.replayable = True  # as long as nothing has been taken from it
+
+    async def pull(self) -> bytes | None:
+        """The next chunk. What the caller's own code raises passes through."""
+        self.replayable = False
+        return await self._pull()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """httpx's four, in seconds; None for no limit."""
+
+    connect: float | None
+    read: float | None
+    write: float | None
+    pool: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the engine needs of a request."""
+
+    origin: Origin
+    method: str
+    target: bytes
+    headers: Headers
+    body: BytesBody | StreamBody
+    timeouts: Timeouts
+    policy: Policy
+    safe: bool  # idempotent, or with an Idempotency-Key, or by the policy's word
+    server_name: str  # what TLS verifies
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a response."""
+
+    status: int
+    headers: Headers
+    http_version: bytes
+    reason: bytes
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of header `name` (lower case), or None."""
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value.decode("latin-1")
+        return None

@@ -1,0 +1,264 @@
+"""The transports: httpx's faces over the engine.
+
+Drop-in for `httpx.HTTPTransport` and `httpx.AsyncHTTPTransport`, with `policy` and `targets`
+besides. Errors are httpx's own, each with `.report`; every response carries the same report in
+`extensions["outlast"]`. What this version cannot serve is refused when the transport is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import httpx
+
+from outlast.errors import NotAvailableYet, TransportFailure
+from outlast.http.answer import Answer
+from outlast.http.engine import Engine, EngineSettings
+from outlast.http.message import BytesBody, StreamBody
+from outlast.http.pool import PoolLimits
+from outlast.http.reading import read_request
+from outlast.net.kernel import kernel
+from outlast.net.options import SocketOption
+from outlast.net.run import run_async, run_sync
+from outlast.net.seam import Network
+from outlast.policy import Policy
+from outlast.target import parse_origin, parse_target
+
+__all__ = ["AsyncTransport", "Transport"]
+
+Verify: TypeAlias = "ssl.SSLContext | str | bool"
+Cert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str]"
+MAX_CONNECTIONS, MAX_KEEPALIVE = 100, 20  # httpx's defaults
+
+
+class _Shell:
+    """What both transports share: their arguments, and the engine made of them."""
+
+    def __init__(
+        self,
+        verify: Verify = True,
+        cert: Cert | None = None,
+        trust_env: bool = True,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx.Limits | None = None,
+        proxy: str | httpx.URL | httpx.Proxy | None = None,
+        uds: str | None = None,
+        local_address: str | None = None,
+        retries: int = 0,
+        socket_options: Iterable[SocketOption] | None = None,
+        *,
+        policy: Policy | None = None,
+        targets: Mapping[str, str] | None = None,
+        network: Network | None = None,
+    ) -> None:
+        _refuse(http1=http1, http2=http2, proxy=proxy, uds=uds, retries=retries)
+        self._policy = Policy() if policy is None else policy
+        self._network: Network = kernel() if network is None else network
+        settings = EngineSettings(
+            policy=self._policy,
+            targets={
+                parse_origin(key): parse_target(text) for key, text in (targets or {}).items()
+            },
+            limits=_limits(limits, self._policy),
+            context=_context(verify, cert, trust_env),
+            socket_options=tuple(socket_options or ()),
+            source=None if local_address is None else (local_address, 0),
+            families=frozenset({socket.AF_INET, socket.AF_INET6}),
+        )
+        self._engine = Engine(self._network, settings)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name} {count}" for name, count in self._engine.pool.counts().items())
+        return f"<outlast.{type(self).__name__}: {counts}>"
+
+
+class Transport(_Shell, httpx.BaseTransport):
+    """A synchronous httpx transport that outlives its endpoints.
+
+    Takes the arguments of `httpx.HTTPTransport`, and:
+
+    policy: a `Policy`; the defaults need no thought.
+    targets: origin to target, such as {"http://orders.shop.svc:8080": "static://10.0.0.1:80"}.
+    network: where connections go; the kernel's network if not given.
+
+    Raises ValueError for arguments that are wrong, or that this version cannot serve yet.
+    Thread-safe. Requests raise httpx's exceptions, with the call's time line in `.report`.
+    """
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request. Raises httpx.TransportError with `.report`; ValueError for a wrong
+        `extensions["outlast"]`."""
+        try:
+            message = read_request(request, self._policy, _sync_body(request))
+            answer = run_sync(self._network, self._engine.handle(message))
+        except TransportFailure as failure:
+            raise _translated(failure, request) from failure.cause
+        return _response(answer, _SyncStream(self._network, answer, request))
+
+    def close(self) -> None:
+        """Close all connections: the idle at once; whoever waits on a busy one hears of it."""
+        self._engine.close()
+
+
+class AsyncTransport(_Shell, httpx.AsyncBaseTransport):
+    """An asynchronous httpx transport that outlives its endpoints, on asyncio and trio.
+
+    Arguments, errors and report are those of `Transport`. Safe for many tasks and cancellation;
+    its connections belong to no event loop, so it may be used from one loop after another.
+    """
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request; see `Transport.handle_request`."""
+        try:
+            message = read_request(request, self._policy, _async_body(request))
+            answer = await run_async(self._network, self._engine.handle(message))
+        except TransportFailure as failure:
+            raise _translated(failure, request) from failure.cause
+        return _response(answer, _AsyncStream(self._network, answer, request))
+
+    async def aclose(self) -> None:
+        """Close all connections; see `Transport.close`. Does not wait."""
+        self._engine.close()
+
+
+# -- arguments -----------------------------------------------------------------------------
+
+
+def _refuse(**given: object) -> None:
+    """Refuse what this version cannot serve, by name."""
+    served = {"http1": True, "http2": False, "proxy": None, "uds": None, "retries": 0}
+    instead = {
+        "http1": "HTTP/1.1 is what this version speaks",
+        "http2": "HTTP/2 comes with a later version; leave it out for HTTP/1.1",
+        "proxy": "proxies come with a later version; give httpx.Client(mounts=...) for them",
+        "uds": "Unix sockets come with a later version; use httpx.HTTPTransport for this one",
+        "retries": "connects are raced and repeated anyway; requests by Policy(attempts=...)",
+    }
+    for name, value in given.items():
+        if value != served[name]:
+            raise NotAvailableYet(f"{name}={value!r} is not available yet: {instead[name]}")
+
+
+def _limits(limits: httpx.Limits | None, policy: Policy) -> PoolLimits:
+    if limits is None:
+        return PoolLimits(MAX_CONNECTIONS, MAX_KEEPALIVE, policy.idle_expiry)
+    return PoolLimits(
+        math.inf if limits.max_connections is None else limits.max_connections,
+        math.inf if limits.max_keepalive_connections is None else limits.max_keepalive_connections,
+        math.inf if limits.keepalive_expiry is None else limits.keepalive_expiry,
+    )
+
+
+def _context(verify: Verify, cert: Cert | None, trust_env: bool) -> Callable[[], ssl.SSLContext]:
+    """Makes the TLS context: at once if it may fail, else when the first https request comes,
+    because loading the certificate store takes tens of milliseconds."""
+
+    @functools.cache
+    def make() -> ssl.SSLContext:
+        context = httpx.create_ssl_context(verify=verify, cert=cert, trust_env=trust_env)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    if verify is not True or cert is not None:
+        make()
+    return make
+
+
+# -- bodies and errors ---------------------------------------------------------------------
+
+
+def _sync_body(request: httpx.Request) -> BytesBody | StreamBody:
+    stream = request.stream
+    if not isinstance(stream, httpx.SyncByteStream):
+        raise RuntimeError("an async request body needs an AsyncClient and outlast.AsyncTransport")
+    try:
+        return BytesBody(request.content)
+    except httpx.RequestNotRead:
+        chunks = iter(stream)
+
+    async def pull() -> bytes | None:
+        return next(chunks, None)
+
+    return StreamBody(pull)
+
+
+def _async_body(request: httpx.Request) -> BytesBody | StreamBody:
+    stream = request.stream
+    if not isinstance(stream, httpx.AsyncByteStream):
+        raise RuntimeError("a sync request body needs a Client and outlast.Transport")
+    try:
+        return BytesBody(request.content)
+    except httpx.RequestNotRead:
+        chunks = stream.__aiter__()
+
+    async def pull() -> bytes | None:
+        try:
+            return await chunks.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    return StreamBody(pull)
+
+
+def _translated(failure: TransportFailure, request: httpx.Request) -> httpx.TransportError:
+    """The httpx exception of the failure's kind, with the report."""
+    kind: type[httpx.TransportError] = getattr(httpx, failure.kind)
+    error = kind(failure.message, request=request)
+    vars(error)["report"] = failure.report
+    return error
+
+
+def _response(
+    answer: Answer, stream: httpx.SyncByteStream | httpx.AsyncByteStream
+) -> httpx.Response:
+    head = answer.head
+    return httpx.Response(
+        head.status,
+        headers=list(head.headers),
+        stream=stream,
+        extensions={
+            "http_version": head.http_version,
+            "reason_phrase": head.reason,
+            "outlast": answer.report,
+        },
+    )
+
+
+class _SyncStream(httpx.SyncByteStream):
+    def __init__(self, network: Network, answer: Answer, request: httpx.Request) -> None:
+        self._network = network
+        self._answer = answer
+        self._request = request
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while chunk := run_sync(self._network, self._answer.read()):
+                yield chunk
+        except TransportFailure as failure:
+            raise _translated(failure, self._request) from failure.cause
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+class _AsyncStream(httpx.AsyncByteStream):
+    def __init__(self, network: Network, answer: Answer, request: httpx.Request) -> None:
+        self._network = network
+        self._answer = answer
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            while chunk := await run_async(self._network, self._answer.read()):
+                yield chunk
+        except TransportFailure as failure:
+            raise _translated(failure, self._request) from failure.cause
+
+    async def aclose(self) -> None:
+        self._answer.close()

@@ -1,0 +1,120 @@
+"""What a process knows of one target: its endpoints, its dials, its budgets.
+
+One `Service` per target and process, shared by every transport and by the dialler, sync and
+async. Endpoints that failed, or were silent three times in a row, are tried last for a while;
+none is ever removed for that (DESIGN section 6: out is last, not gone). Thread-safe; nothing
+here waits or does I/O.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from threading import Lock
+
+from outlast.core.budget import RetryBudget
+from outlast.net.address import Address
+from outlast.net.dial import DialMemory
+from outlast.net.seam import Network
+from outlast.target import Target
+
+__all__ = ["Service", "service_of"]
+
+SILENCES = 3  # connect failures in a row before an endpoint is tried last (DESIGN section 6)
+SHUN = 5.0  # seconds that it stays last; the first step of the ejection time
+
+
+@dataclass(slots=True)
+class _Endpoint:
+    silences: int = 0
+    shunned_until: float = 0.0
+
+
+class Service:
+    """One target's shared knowledge. Thread-safe."""
+
+    def __init__(self, target: Target, now: float) -> None:
+        self.target = target
+        self.memory = DialMemory(now)
+        self._lock = Lock()
+        self._budget = RetryBudget()
+        self._endpoints: dict[Address, _Endpoint] = {}
+        self._order: tuple[Address, ...] = target.addresses
+        self._turn = Random(target.text).randrange(1 << 16)
+
+    # -- endpoints -------------------------------------------------------------------------
+
+    def order(self, now: float) -> Sequence[Address]:
+        """The endpoints known now, the next one to use first; nothing for a name never met."""
+        known = self._order
+        return known if len(known) < 2 else self.arrange(known, now)
+
+    def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
+        """`addresses` in turn (round robin), the shunned ones last."""
+        with self._lock:
+            self._turn += 1
+            turn = self._turn % max(1, len(addresses))
+            rotated = [*addresses[turn:], *addresses[:turn]]
+            if self._endpoints:
+                rotated.sort(key=lambda address: self._shunned(address, now))
+            return rotated
+
+    def _shunned(self, address: Address, now: float) -> bool:
+        entry = self._endpoints.get(address)
+        return entry is not None and entry.shunned_until > now
+
+    def resolved(self, addresses: Sequence[Address]) -> None:
+        """The name has these addresses now."""
+        with self._lock:
+            self._order = tuple(addresses)
+            for gone in self._endpoints.keys() - set(addresses):
+                del self._endpoints[gone]
+
+    # -- evidence --------------------------------------------------------------------------
+
+    def answered(self, address: Address) -> None:
+        """An endpoint has answered: what was held against it is forgotten."""
+        if self._endpoints:
+            with self._lock:
+                self._endpoints.pop(address, None)
+
+    def silent(self, address: Address, now: float) -> None:
+        """An endpoint did not answer a dial while another did."""
+        with self._lock:
+            entry = self._endpoints.setdefault(address, _Endpoint())
+            entry.silences += 1
+            if entry.silences >= SILENCES:
+                entry.shunned_until = now + SHUN
+
+    def failed(self, address: Address, now: float) -> None:
+        """An endpoint has failed: it is tried last for a while."""
+        with self._lock:
+            self._endpoints.setdefault(address, _Endpoint()).shunned_until = now + SHUN
+
+    # -- budget ----------------------------------------------------------------------------
+
+    def request(self, now: float) -> None:
+        """Count one call."""
+        with self._lock:
+            self._budget.request(now)
+
+    def take(self, now: float) -> bool:
+        """See `core.call.Budget`."""
+        with self._lock:
+            return self._budget.take(now)
+
+
+_services: weakref.WeakKeyDictionary[Network, dict[str, Service]] = weakref.WeakKeyDictionary()
+_services_lock = Lock()
+
+
+def service_of(target: Target, network: Network) -> Service:
+    """The one `Service` of `target` on `network` in this process."""
+    with _services_lock:
+        known = _services.setdefault(network, {})
+        service = known.get(target.text)
+        if service is None:
+            service = known[target.text] = Service(target, network.now())
+        return service
