@@ -227,7 +227,7 @@ def _error(error: DialError, report: Report, *, all_errors: bool) -> BaseExcepti
 
 def _group(message: str, errors: list[OSError]) -> BaseException:
     if sys.version_info >= (3, 11):
-        return ExceptionGroup(message, errors)
+        return ExceptionGroup(message, errors)  # noqa: F821  a builtin since 3.11
     from exceptiongroup import ExceptionGroup as Group  # anyio brings it
 
     return Group(message, errors)
