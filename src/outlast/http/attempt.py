@@ -249,10 +249,22 @@ class Attempt:
             if data is not None:
                 return data
             if self.call.now() >= until:
-                message = f"no response from {connection.address} within {limit}"
-                raise self.fail("ReadTimeout", f"{message}; request {self.progress}", final=True)
+                message = (
+                    f"no response from {connection.address} within {limit}; the request was sent"
+                )
+                told = f"{message}{self._acknowledged(connection)}"
+                raise self.fail("ReadTimeout", told, final=True)
             if not ready:
                 self._look(connection, watch)
+
+    def _acknowledged(self, connection: Connection) -> str:
+        """What the peer's kernel has said of the request, in words."""
+        state = connection.stream.send_state()
+        if state is None:
+            return ""
+        if state.acked <= self.mark:
+            return " and never acknowledged by the peer's kernel"
+        return " and acknowledged by the peer's kernel" if not state.unacked else ""
 
     def _closed(self, connection: Connection) -> TransportFailure:
         if self.broken is not None:
