@@ -14,11 +14,13 @@ from tests.lab.wire import (
     SILENCE,
     ask,
     ask_on,
+    children,
     connected,
     is_silent,
     neighbours,
     outcome,
     request,
+    state,
     timed_outcome,
 )
 
@@ -109,11 +111,14 @@ def test_a_healed_node_goes_on_where_it_was(lab: KernelLab, fault: str) -> None:
     pod = a.pod()
     with lab.running(), connected(pod.address) as sock:
         ask_on(sock)
+        sock.sendall(GET.replace(b"/", b"/?delay=%f" % (SILENCE / 2), 1))
         getattr(a, fault)()
+        assert is_silent(sock)  # the answer does not get out,
         sock.sendall(GET)
-        assert is_silent(sock)
+        assert is_silent(sock)  # nor the next request in
+        assert pod.counts()["requests"] == 2
         a.heal()
-        assert sock.recv(65536).endswith(b'{"pod": "a-1", "n": 2}')
+        assert ask_on(sock)["n"] == 2
         assert pod.counts()["connections"] == 1
 
 
@@ -184,8 +189,10 @@ def test_a_frozen_pod_accepts_and_is_mute(lab: KernelLab) -> None:
             assert pod.counts()["requests"] == 1
             pod.thaw()
             assert sock.recv(65536).endswith(b'{"pod": "a-1", "n": 2}')
-    for _ in range(20):  # a thaw right after the freeze is not lost
+    (pid,) = children(os.getpid())
+    for _ in range(50):
         pod.freeze()
+        assert state(pid) == "T"  # else a thaw right after it could be lost
         pod.thaw()
     assert pod.counts()["requests"] == 2
     pod.freeze()

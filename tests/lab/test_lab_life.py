@@ -16,7 +16,7 @@ import pytest
 
 from outlast.testing import KernelLab, privileges
 from outlast.testing.kernel_lab import main
-from tests.lab.wire import ask
+from tests.lab.wire import ask, children
 
 LIMIT = 30.0
 USER_NAMESPACE = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
@@ -30,13 +30,6 @@ def spaces_in_use() -> set[int]:
             for link in (Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()):
                 with contextlib.suppress(OSError):
                     found.add(link.stat().st_ino)
-    return found
-
-
-def children(pid: int) -> set[int]:
-    found = set()
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found |= {int(child) for child in (task / "children").read_text().split()}
     return found
 
 
@@ -166,7 +159,7 @@ def raising(*args: object, **kwargs: object) -> None:
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    program = [sys.executable, "-W", "ignore", "-m", "outlast.testing.kernel_lab"]
+    program = [sys.executable, "-m", "outlast.testing.kernel_lab"]
     done = run(*program, "--", sys.executable, "-c", "print('there'); raise SystemExit(7)")
     assert (done.returncode, done.stdout, done.stderr) == (7, "there\n", "")
     for wrong in ([], ["--"], ["pytest"]):

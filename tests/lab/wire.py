@@ -9,6 +9,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 # Short enough for a quick test, long enough for a busy machine; a lab's round trip is 0.1 ms.
@@ -98,3 +99,16 @@ def neighbours() -> dict[str, bool]:
         rows = [line.split() for line in list(table)[1:]]
     complete = 0x2  # ATF_COM, linux/if_arp.h
     return {row[0]: bool(int(row[2], 16) & complete) for row in rows}
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process has started."""
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found |= {int(child) for child in (task / "children").read_text().split()}
+    return found
+
+
+def state(pid: int) -> str:
+    """The letter of a process's state, proc_pid_stat(5): `T` is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
