@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,3 +17,20 @@ def lab() -> Iterator[KernelLab]:
         pytest.skip(f"kernel lab: {reason}")
     with KernelLab() as net:
         yield net
+
+
+_figures: list[str] = []
+
+
+@pytest.fixture
+def figures() -> Callable[[str], None]:
+    """Print a line of measured figures at the end of the run."""
+    return _figures.append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was measured, passed or not."""
+    if _figures:
+        terminalreporter.section("figures measured on the kernel lab")
+        for line in _figures:
+            terminalreporter.write_line(line)

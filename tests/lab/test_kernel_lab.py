@@ -259,20 +259,28 @@ def test_two_labs_side_by_side(lab: KernelLab) -> None:
             assert ask(pods[0].address)["pod"] == "mine"
 
 
-def test_delay(lab: KernelLab) -> None:
-    a = lab.node("a")
-    pod = a.pod()
-    if (reason := KernelLab.missing("delay")) is not None:
-        with pytest.raises(RuntimeError, match="not possible here"):
-            a.delay(0.2)
-        pytest.skip(reason)
-    with lab.running():
+def test_a_slow_link(lab: KernelLab) -> None:
+    a, b = lab.node("a"), lab.node("b")
+    pod, other = a.pod(), b.pod()
+    with lab.running(), connected(pod.address) as sock:
+        ask_on(sock)
         a.delay(0.2)
+        assert ask_on(sock)["n"] == 2
         end, seconds = timed_outcome(pod.address, 5.0)
-        assert end == "connected"
-        assert 0.2 <= seconds < 1.0
+        assert (end, 0.2 <= seconds < 0.5) == ("connected", True)
+        assert timed_outcome(other.address, 5.0)[1] < 0.1
+        status, _, body = request(pod.address, "PUT", "/?size=300000", b"x" * 300_000)
+        assert (status, len(body)) == (200, 300_000)
         a.delay(0)
-        assert timed_outcome(pod.address, 5.0)[1] < 0.2
+        assert timed_outcome(pod.address, 5.0)[1] < 0.1
+        a.delay(0.2)
+        a.power_off()
+        assert is_silent(sock)
+        a.power_on()  # a reboot ends it
+        assert timed_outcome(pod.address, 5.0)[1] < 0.1
+    for seconds in (-1, 61, float("nan")):
+        with pytest.raises(ValueError, match=r"right: node\.delay"):
+            a.delay(seconds)
 
 
 def test_a_fault_on_the_way_is_no_matter_of_size(lab: KernelLab) -> None:

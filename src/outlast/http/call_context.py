@@ -75,13 +75,12 @@ class CallContext:
 
     async def connect(self, attempt: Attempt) -> Connection:
         """A connection for `attempt`: an idle one that is as it was left, or a new one."""
-        order = self.service.order(self.now())
-        if self.tried:
-            order = [address for address in order if address not in self.tried]
+        order = self.service.order(self.now())  # once: every look takes a turn
+        fresh = [address for address in order if address not in self.tried]
         while True:
-            grant = await self._grant(attempt, order)
+            grant = await self._grant(attempt, fresh)
             if not isinstance(grant, Connection):
-                return await self._dial(attempt)
+                return await self._dial(attempt, order)
             if grant.stream.quiet():
                 self._use(attempt, grant, "reused")
                 return grant
@@ -119,11 +118,11 @@ class CallContext:
             raise attempt.fail("PoolTimeout", message, final=True)
         return grant
 
-    async def _dial(self, attempt: Attempt) -> Connection:
+    async def _dial(self, attempt: Attempt, order: Sequence[Address]) -> Connection:
         """Turn a place in the pool into a new connection; the place goes back if that fails."""
         engine, started = self.engine, self.now()
         self.report.attempt = attempt.number
-        request = self._dial_request(started)
+        request = self._dial_request(started, order)
         try:
             won = await dial(engine.network, request, self.report)
         except DialError as error:
@@ -143,9 +142,8 @@ class CallContext:
         self._use(attempt, connection, "new")
         return connection
 
-    def _dial_request(self, now: float) -> DialRequest:
+    def _dial_request(self, now: float, order: Sequence[Address]) -> DialRequest:
         engine, policy, service = self.engine, self.policy, self.service
-        order = () if service.target.name else service.order(now)
         finish = None
         if self.request.origin.scheme == "https":
             finish = functools.partial(engine.secure, name=self.request.server_name)
@@ -155,7 +153,7 @@ class CallContext:
             deadline=deadline.at,
             plan=engine.socket_plan(policy, deadline.remaining(now)),
             name=service.target.name,
-            addresses=sorted(order, key=self.tried.__contains__),
+            addresses=() if service.target.name else sorted(order, key=self.tried.__contains__),
             finish=finish,
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,

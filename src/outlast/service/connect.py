@@ -189,12 +189,13 @@ def _request(
     budget = policy.connect_timeout if seconds is None else seconds
     service = service_of(target_of(host, port), world)
     now = world.now()
+    order = service.order(now)
     return DialRequest(
         memory=service.memory,
         deadline=now + budget,
         plan=SocketPlan(keepalive=policy.keepalive, rto_max=RTO_CAP, source=source),
         name=service.target.name,
-        addresses=service.order(now) if service.target.name is None else (),
+        addresses=order if service.target.name is None else (),
         finish=finish,
         max_open=policy.open_attempts,
         attempt_delay=policy.attempt_delay,

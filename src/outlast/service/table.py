@@ -47,19 +47,25 @@ class Service:
     # -- endpoints -------------------------------------------------------------------------
 
     def order(self, now: float) -> Sequence[Address]:
-        """The endpoints known now, the next one to use first; nothing for a name never met."""
+        """The endpoints known now, the next one to use first; nothing for a name never met.
+
+        Each call takes a turn (round robin): ask once per attempt.
+        """
+        self._turn += 1  # two threads that get the same turn do no harm
         known = self._order
         return known if len(known) < 2 else self.arrange(known, now)
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
-        """`addresses` in turn (round robin), the shunned ones last."""
+        """`addresses` in this turn's order, the shunned ones last.
+
+        Turns go round within a family; which family comes first is the resolver's word (RFC 6724).
+        """
+        families = list(dict.fromkeys(address.family for address in addresses))
+        turn = self._turn % len(addresses)
+        rotated = [*addresses[turn:], *addresses[:turn]]
         with self._lock:
-            self._turn += 1
-            turn = self._turn % max(1, len(addresses))
-            rotated = [*addresses[turn:], *addresses[:turn]]
-            if self._endpoints:
-                rotated.sort(key=lambda address: self._shunned(address, now))
-            return rotated
+            rotated.sort(key=lambda a: (self._shunned(a, now), families.index(a.family)))
+        return rotated
 
     def _shunned(self, address: Address, now: float) -> bool:
         entry = self._endpoints.get(address)

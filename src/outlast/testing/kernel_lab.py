@@ -62,9 +62,9 @@ class KernelLab:
             self._closing = stack.pop_all()
 
     @staticmethod
-    def missing(feature: str | None = None) -> str | None:
-        """What keeps this process from building a lab, or None. `feature` may be `"delay"`."""
-        return privileges.missing(feature)
+    def missing() -> str | None:
+        """What keeps this process from building a lab, or None; found out once, by trying."""
+        return privileges.missing()
 
     def node(self, name: str) -> Node:
         """Add a node."""

@@ -33,7 +33,7 @@ _open: weakref.WeakSet[Namespace] = weakref.WeakSet()
 
 
 class ToolFailed(OSError):
-    """A system tool that the lab called (nft, tc) ended with an error; the text has its output."""
+    """A system tool that the lab called (nft) ended with an error; the text has its output."""
 
 
 class Namespace:
@@ -94,13 +94,17 @@ def enter(space: Namespace) -> None:
 
 def run_tool(argv: Sequence[str], text: str = "") -> None:
     """Run a system tool where the calling thread is, `text` as its input, for at most 10 s."""
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # nft and tc live there; users lack it
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": search_path()}
     done = subprocess.run(
         argv, input=text, capture_output=True, text=True, timeout=10.0, env=environment, check=False
     )
     if done.returncode:
         raise ToolFailed(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
+
+
+def search_path() -> str:
+    """Where programs are looked for: also in the system's folders, which users often lack."""
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def set_sysctl(name: str, value: str) -> bool:

@@ -5,8 +5,8 @@ in it. Power off takes the bridge's end down: ARP stops and nothing answers, and
 node's kernel or processes still do gets out. Power on is a reboot: a new namespace, new pod
 processes, old connections unknown to it, so that their packets are answered with RST.
 
-Source: veth(4), tc-netem(8) for the slow link, RFC 7042 section 2.1 for the link addresses. Refuses
-to switch the client node off, and pods on a node that is off.
+Source: veth(4), RFC 7042 section 2.1 for the link addresses. Refuses to switch the client node off,
+and pods on a node that is off.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from outlast.testing import privileges, rtnetlink, service_nat
+from outlast.testing import rtnetlink, service_nat
 from outlast.testing.namespaces import Hand, Namespace, run_tool, set_sysctl
 from outlast.testing.pod import Pod, reference_to
+from outlast.testing.slow_link import SlowLink, without_offload
 
 # All nodes are on one link, so that a neighbour's silence looks as it does between real nodes.
 PREFIX = 16
@@ -53,6 +54,7 @@ class Node:
         self._pods: list[Pod] = []
         self._numbers = itertools.count(1)
         self._on = True
+        self._slow: SlowLink | None = None
         self._space = self._build()
         self._plug(up=True)
 
@@ -117,8 +119,7 @@ class Node:
         """
         if self._on:
             return
-        for pod in self._pods:
-            pod.end()
+        self._end_processes()
         self._lab.hand.do(self._lab.fabric, rtnetlink.delete_link, self._link)
         self._space.close()
         self._space = self._build()
@@ -142,26 +143,26 @@ class Node:
         self._rules(service_nat.drop_nothing() + service_nat.drop_everything(answers=True))
         self.note(f"{self.name}: black hole")
 
+    def unreachable(self) -> None:
+        """Have packets to the node answered with "host unreachable", as a router would."""
+        self._rules(service_nat.drop_nothing() + service_nat.say_unreachable())
+        self.note(f"{self.name}: unreachable")
+
     def heal(self) -> None:
-        """Undo `black_hole` and `unplug`; established connections go on."""
+        """Undo `black_hole`, `unreachable` and `unplug`; established connections go on."""
         self._rules(service_nat.drop_nothing())
         if self._on:
             self._plug(up=True)
         self.note(f"{self.name}: heal")
 
     def delay(self, seconds: float) -> None:
-        """Make packets towards the node take `seconds` longer; 0 ends it.
-
-        RuntimeError where the kernel cannot (`KernelLab.missing("delay")` tells beforehand).
-        """
+        """Make packets towards the node, and so its answers, take `seconds` longer. 0 ends it."""
         if not 0 <= seconds <= 60:
             raise ValueError(f"delay of {seconds!r} s is not within 0..60; right: node.delay(0.05)")
-        if (reason := privileges.missing("delay")) is not None:
-            raise RuntimeError(f"node.delay is not possible here: {reason}")
-        queue = ("tc", "qdisc", "replace", "dev", self._link, "root", "netem")
-        # As many packets in flight as a window of small ones may hold.
-        wait = ("delay", f"{round(seconds * 1e6)}us", "limit", "100000")
-        self._lab.hand.do(self._lab.fabric, run_tool, (*queue, *wait))
+        if self._slow is None:
+            self._lab.hand.do(self._space, without_offload, "eth0")
+            self._slow = SlowLink(self._lab.hand, self._lab.fabric, BRIDGE, self._link)
+        self._slow.set(seconds)
         self.note(f"{self.name}: delay {seconds:g} s")
 
     def spawn(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -174,9 +175,15 @@ class Node:
 
     def close(self) -> None:
         """End the pods and let go of the namespace."""
+        self._end_processes()
+        self._space.close()
+
+    def _end_processes(self) -> None:
         for pod in self._pods:
             pod.end()
-        self._space.close()
+        slow, self._slow = self._slow, None
+        if slow is not None:
+            slow.close()
 
     def _plug(self, *, up: bool) -> None:
         self._lab.hand.do(self._lab.fabric, rtnetlink.set_link, self._link, up=up)

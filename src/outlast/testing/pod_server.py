@@ -2,21 +2,20 @@
 
 Started by the lab on the pod's node with one JSON argument; it talks to the lab in JSON lines over
 its standard input and output. It ends when that input ends, that is with the lab, and the kernel
-kills it with the lab even when it is stopped (PR_SET_PDEATHSIG).
+kills it with the lab even when it is stopped (`tether`).
 
 Orders, each with an `id` that its answer repeats: `counts`; `die` (answer with the counts, then
 SIGKILL oneself); `freeze` (answer with the counts, then SIGSTOP oneself). As answer and end are one
 step of the event loop, no request is applied after it was counted for the last time. The first line
 has `id` 0 and says that the pod listens.
 
-Source: prctl(2), signal(7). Serves the built-in HTTP behaviour (`pod_http`), an ASGI application
+Source: signal(7). Serves the built-in HTTP behaviour (`pod_http`), an ASGI application
 or a raw stream handler. Imports little, so that a pod is there soon.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import functools
 import importlib
 import json
@@ -27,8 +26,8 @@ import sys
 from typing import Any
 
 from outlast.testing.pod_http import PodProtocol, Tally
+from outlast.testing.tether import die_with
 
-_PR_SET_PDEATHSIG = 1
 # As many waiting connections as the kernel allows by default (net.core.somaxconn since 5.4).
 _BACKLOG = 4096
 
@@ -36,7 +35,7 @@ _BACKLOG = 4096
 def main(argument: str) -> None:
     """Run the pod that the JSON text `argument` describes, until the lab ends it."""
     settings: dict[str, Any] = json.loads(argument)
-    _die_with_parent(settings["parent"])
+    die_with(settings["parent"])
     asyncio.run(_serve(settings))
 
 
@@ -121,12 +120,6 @@ def _find(reference: str) -> Any:
     """The object that `module:qualname` names."""
     module, _, qualname = reference.partition(":")
     return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
-
-
-def _die_with_parent(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the call
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -17,25 +17,19 @@ import sys
 from collections.abc import Sequence
 
 from outlast.testing import rtnetlink, service_nat
-from outlast.testing.namespaces import Hand, run_tool
+from outlast.testing.namespaces import Hand, run_tool, search_path
 
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount")
-_SBIN = ":/usr/sbin:/sbin"
-FEATURES = {"delay": ("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")}
 
 
 @functools.cache
-def missing(feature: str | None = None) -> str | None:
-    """What keeps this process from building a lab (or from using one of its features), or None."""
-    if feature is not None and feature not in FEATURES:
-        raise ValueError(f"unknown feature {feature!r}; right: {', '.join(map(repr, FEATURES))}")
+def missing() -> str | None:
+    """What keeps this process from building a lab, or None."""
     if not sys.platform.startswith("linux"):
         return "the kernel lab needs Linux"
-    tools = ["nft"] if feature is None else ["nft", FEATURES[feature][0]]
-    for tool in tools:
-        if shutil.which(tool, path=os.environ.get("PATH", "") + _SBIN) is None:
-            return f"the program {tool!r} is missing (install nftables and iproute2)"
-    return _try_it(feature)
+    if shutil.which("nft", path=search_path()) is None:
+        return "the program 'nft' is missing (the package is called nftables)"
+    return _try_it()
 
 
 def wrapped(command: Sequence[str]) -> list[str]:
@@ -49,7 +43,7 @@ def wrapped(command: Sequence[str]) -> list[str]:
     return [*_UNSHARE, *command] if probe.returncode == 0 else list(command)
 
 
-def _try_it(feature: str | None) -> str | None:
+def _try_it() -> str | None:
     with contextlib.closing(Hand()) as hand:
         try:
             made = hand.make("probe")
@@ -57,13 +51,13 @@ def _try_it(feature: str | None) -> str | None:
             return _not_allowed(error)
         with contextlib.closing(made) as space:
             try:
-                hand.do(space, _rehearse, feature, space.fd)
+                hand.do(space, _rehearse, space.fd)
             except (OSError, subprocess.TimeoutExpired) as error:
                 return f"this kernel refuses a part of the lab: {error}"
     return None
 
 
-def _rehearse(feature: str | None, namespace: int) -> None:
+def _rehearse(namespace: int) -> None:
     """Make one of everything; runs inside the throw-away namespace."""
     rtnetlink.set_link("lo", up=True)
     rtnetlink.add_bridge("br0")
@@ -73,8 +67,6 @@ def _rehearse(feature: str | None, namespace: int) -> None:
     rules = [service_nat.base(), service_nat.new_service("service-1", vip)]
     rules += [service_nat.replace_endpoints("service-1", vip, [], pods)]
     run_tool(("nft", "-f", "-"), "\n".join(rules))
-    if feature is not None:
-        run_tool(FEATURES[feature])
 
 
 def _not_allowed(error: OSError) -> str:

@@ -67,6 +67,12 @@ def join_bridge(name: str, bridge: str) -> None:
     _ask(_RTM_NEWLINK, 0, body, f"join {name} to {bridge}")
 
 
+def leave_bridge(name: str) -> None:
+    """Make a link nobody's port."""
+    body = _link(socket.if_nametoindex(name)) + _attr(_IFLA_MASTER, struct.pack("=I", 0))
+    _ask(_RTM_NEWLINK, 0, body, f"take {name} off its bridge")
+
+
 def add_address(name: str, address: str, prefix: int) -> None:
     """Give a link an IPv4 address; the route to its prefix comes with it."""
     packed = socket.inet_aton(address)

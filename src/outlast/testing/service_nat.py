@@ -78,6 +78,17 @@ def drop_everything(*, answers: bool) -> str:
     return f"table ip outlast-void {{\n{chains}}}\n"
 
 
+def say_unreachable() -> str:
+    """Answer every packet with ICMP host unreachable, as a router before a lost host does."""
+    return (
+        "table ip outlast-void {\n"
+        "  chain void-input { type filter hook input priority 0; policy accept;\n"
+        "    meta l4proto tcp reject with icmp type host-unreachable\n"
+        "  }\n"
+        "}\n"
+    )
+
+
 def drop_nothing() -> str:
     """Undo `drop_everything`, also where it was never done."""
     return "add table ip outlast-void\ndelete table ip outlast-void\n"

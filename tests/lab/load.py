@@ -1,0 +1,150 @@
+"""Load for the incidents: workers that call in a loop, and the figures of what they met."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from outlast.testing import KernelLab
+
+WORKERS = 8
+PAUSE = 0.05  # seconds between two calls of one worker
+ACKNOWLEDGED = "and acknowledged by the peer's kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One call: when it began, how long it took, and what it raised."""
+
+    at: float
+    took: float
+    error: BaseException | None = None
+
+    @property
+    def in_flight_at_the_loss(self) -> bool:
+        """The node had acknowledged the request and then died: no evidence on this side yet."""
+        return ACKNOWLEDGED in str(self.error)
+
+
+@dataclass(slots=True)
+class Load:
+    """What one client met. `samples` in no order."""
+
+    name: str
+    samples: list[Sample] = field(default_factory=list)
+    hung: int = 0
+
+    def record(self, at: float, took: float, error: BaseException | None) -> None:
+        """One call has ended."""
+        self.samples.append(Sample(at, took, error))
+
+    @property
+    def errors(self) -> list[Sample]:
+        """Calls that failed, but for those that were in flight and acknowledged at the loss."""
+        return [s for s in self.samples if s.error is not None and not s.in_flight_at_the_loss]
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that the node had acknowledged when it died."""
+        return sum(s.in_flight_at_the_loss for s in self.samples)
+
+    def times(self) -> list[float]:
+        """How long calls took, sorted."""
+        return sorted(s.took for s in self.samples if not s.in_flight_at_the_loss)
+
+    def percentile(self, share: float) -> float:
+        """The time that `share` of the calls stayed within."""
+        times = self.times()
+        return times[min(len(times) - 1, int(len(times) * share))]
+
+    def row(self) -> str:
+        """The figures, for people."""
+        slow = sum(took > 0.1 for took in self.times())
+        text = (
+            f"{self.name:<34} {len(self.samples):>6} calls  {len(self.errors):>3} errors  "
+            f"{self.hung:>2} hung  p50 {self.percentile(0.5) * 1e3:6.1f} ms  "
+            f"p99 {self.percentile(0.99) * 1e3:6.1f} ms  "
+            f"slowest {self.times()[-1] * 1e3:6.1f} ms  over 100 ms {slow:>4}"
+        )
+        return f"{text}  acknowledged at the loss {self.in_flight}" if self.in_flight else text
+
+    def explain(self) -> str:
+        """The first errors, with their reports, for a failing test."""
+        lines = [self.row()]
+        for sample in self.errors[:3]:
+            lines.append(f"at {sample.at:.2f} s, after {sample.took:.2f} s: {sample.error!r}")
+            lines.append(str(getattr(sample.error, "report", "no report")))
+        return "\n".join(lines)
+
+
+def threads(net: KernelLab, name: str, call: Callable[[], Any], until: float) -> Load:
+    """WORKERS threads that run `call` until the lab's clock says `until`."""
+    load = Load(name)
+
+    def work() -> None:
+        while net.elapsed() < until:
+            _timed(load, net, call)
+            time.sleep(PAUSE)
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(max(0.1, until + 5 - net.elapsed()))
+    load.hung = sum(worker.is_alive() for worker in workers)
+    return load
+
+
+def _timed(load: Load, net: KernelLab, call: Callable[[], Any]) -> None:
+    at, began = net.elapsed(), time.monotonic()
+    error: BaseException | None = None
+    try:
+        call()
+    except Exception as caught:  # noqa: BLE001  counted and shown
+        error = caught
+    load.record(at, time.monotonic() - began, error)
+
+
+async def tasks(
+    net: KernelLab, name: str, call: Callable[[], Awaitable[Any]], until: float
+) -> Load:
+    """WORKERS tasks that run `call` until the lab's clock says `until`."""
+    load = Load(name)
+    ended = 0
+
+    async def work() -> None:
+        nonlocal ended
+        while net.elapsed() < until:
+            at, began = net.elapsed(), time.monotonic()
+            error: BaseException | None = None
+            try:
+                await call()
+            except Exception as caught:  # noqa: BLE001  counted and shown
+                error = caught
+            load.record(at, time.monotonic() - began, error)
+            await anyio.sleep(PAUSE)
+        ended += 1
+
+    with anyio.move_on_after(max(0.1, until + 5 - net.elapsed())):
+        async with anyio.create_task_group() as group:
+            for _ in range(WORKERS):
+                group.start_soon(work)
+    load.hung = WORKERS - ended
+    return load
+
+
+def in_loop(backend: str, main: Callable[[], Awaitable[Load]]) -> Load:
+    """Run `main` in an event loop of its own."""
+    if backend == "asyncio":
+        return asyncio.run(_coroutine(main))
+    return anyio.run(main, backend=backend)
+
+
+async def _coroutine(main: Callable[[], Awaitable[Load]]) -> Load:
+    return await main()
