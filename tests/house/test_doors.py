@@ -32,8 +32,8 @@ DOORS: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "core": set(),
     "face": {"httpx", "httpx2", "tenacity"},
-    "net": {"anyio", "trio", "certifi"},
-    "service": {"dns"},
+    "net": {"anyio", "trio", "certifi", "exceptiongroup"},
+    "service": {"anyio", "dns"},  # anyio: types only, test_waiting holds that
     "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi"},
     "shims": {"wrapt", "httpx", "httpx2"},
     "testing": {"anyio", "h11", "h2", "httpcore", "httpx", "httpx2", "pytest", "trio"},

@@ -157,7 +157,6 @@ class CallContext:
             finish=finish,
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,
-            families=engine.families,
             watcher=service,
         )
 

@@ -40,7 +40,6 @@ class EngineSettings:
     context: Callable[[], ssl.SSLContext]
     socket_options: tuple[SocketOption, ...]
     source: tuple[str, int] | None
-    families: frozenset[int]
 
 
 class Engine:
@@ -49,7 +48,6 @@ class Engine:
     def __init__(self, network: Network, settings: EngineSettings) -> None:
         self.network = network
         self.settings = settings
-        self.families = settings.families
         self.pool = Pool(settings.limits)
         self.rng: Random = network.rng("engine")
         self._services: dict[Origin, Service] = {}

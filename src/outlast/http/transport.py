@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
@@ -69,7 +68,6 @@ class _Shell:
             context=_context(verify, cert, trust_env),
             socket_options=tuple(socket_options or ()),
             source=None if local_address is None else (local_address, 0),
-            families=frozenset({socket.AF_INET, socket.AF_INET6}),
         )
         self._engine = Engine(self._network, settings)
 

@@ -7,7 +7,6 @@ the target's `DialMemory`, which all who dial that target share.
 from __future__ import annotations
 
 import errno
-import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -90,7 +89,6 @@ class DialRequest:
     finish: Callable[[Stream], Coroutine[Any, Any, Stream]] | None = None
     max_open: int = 4
     attempt_delay: float | None = None
-    families: frozenset[int] = frozenset({socket.AF_INET, socket.AF_INET6})
     watcher: DialWatcher | None = None
 
 

@@ -149,8 +149,7 @@ class _Driver:
         assert name is not None
         where = f"{name[0]}:{name[1]}"
         if isinstance(outcome, Sequence):
-            wanted = [a for a in outcome if a.family in self.request.families]
-            found = interleave(self._arranged(wanted), lambda address: address.family)
+            found = interleave(self._arranged(outcome), lambda address: address.family)
             self.addresses.extend(a for a in found if a not in self.addresses)
             self.request.memory.known |= bool(found)
             text = ", ".join(map(str, found)) or "no address"

@@ -11,27 +11,34 @@ between retransmissions where the kernel has one (linux-tcp facts 5.3, 5.4).
 
 from __future__ import annotations
 
-import errno
 import functools
-import socket
-import ssl
-import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from outlast.core.report import Report
 from outlast.net.dial import DialError, DialRequest
+from outlast.net.handout import (
+    GLOBAL_DEFAULT,
+    GlobalDefault,
+    as_anyio,
+    default_context,
+    default_timeout,
+    plain_error,
+)
 from outlast.net.kernel import kernel
 from outlast.net.options import SocketPlan
 from outlast.net.race_driver import dial
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network, Stream
-from outlast.net.tls import TlsStream, handshake
+from outlast.net.tls import handshake
 from outlast.policy import Policy, current_override
 from outlast.service.table import service_of
 from outlast.target import target_of
 
 if TYPE_CHECKING:
+    import socket
+    import ssl
+
     from anyio.abc import SocketStream
     from anyio.streams.tls import TLSStream
 
@@ -40,17 +47,9 @@ __all__ = ["connect_tcp", "create_connection"]
 RTO_CAP = 2.0  # seconds; DESIGN section 6, for sockets without a watcher
 
 
-class _GlobalDefault:
-    def __repr__(self) -> str:
-        return "the default of the socket module"
-
-
-_DEFAULT = _GlobalDefault()
-
-
 def create_connection(
     address: tuple[str | None, int],
-    timeout: float | _GlobalDefault | None = _DEFAULT,
+    timeout: float | GlobalDefault | None = GLOBAL_DEFAULT,
     source_address: tuple[str, int] | None = None,
     *,
     all_errors: bool = False,
@@ -69,14 +68,14 @@ def create_connection(
     Raises TimeoutError at the deadline, else the OSError kind of the most telling dial
     (ConnectionRefusedError, socket.gaierror, ...), with `.report`. Thread-safe.
     """
-    seconds = socket.getdefaulttimeout() if isinstance(timeout, _GlobalDefault) else timeout
+    seconds = default_timeout() if isinstance(timeout, GlobalDefault) else timeout
     world = kernel() if network is None else network
     report = Report(world.now())
     request = _request(world, address, seconds, source_address, _merged(policy))
     try:
         won = run_sync(world, dial(world, request, report))
     except DialError as error:
-        raise _error(error, report, all_errors=all_errors) from error.cause
+        raise plain_error(error, report, all_errors=all_errors) from error.cause
     for spare in won.spare:
         spare.close()
     sock = won.stream.detach()
@@ -142,8 +141,6 @@ async def connect_tcp(
     Raises TimeoutError at the deadline, else the OSError kind of the most telling dial, with
     `.report`. Runs on asyncio and trio; cancellation ends every dial at once.
     """
-    from anyio.abc import SocketStream
-
     world = kernel() if network is None else network
     chosen = _merged(policy)
     if happy_eyeballs_delay is not None:
@@ -151,19 +148,17 @@ async def connect_tcp(
     source = None if local_host is None and not local_port else (local_host or "", local_port or 0)
     finish = None
     if tls or ssl_context or tls_hostname:
-        context = ssl_context or ssl.create_default_context()
+        context = ssl_context or default_context()
         finish = functools.partial(handshake, context=context, name=tls_hostname or remote_host)
     report = Report(world.now())
     request = _request(world, (remote_host, remote_port), None, source, chosen, finish)
     try:
         won = await run_async(world, dial(world, request, report))
     except DialError as error:
-        raise _error(error, report, all_errors=False) from error.cause
+        raise plain_error(error, report) from error.cause
     for spare in won.spare:
         spare.close()
-    if isinstance(won.stream, TlsStream):
-        return await won.stream.as_anyio(standard_compatible=tls_standard_compatible)
-    return await SocketStream.from_socket(won.stream.detach())
+    return await as_anyio(won.stream, standard_compatible=tls_standard_compatible)
 
 
 # -- both ----------------------------------------------------------------------------------
@@ -213,38 +208,3 @@ def _host_and_port(address: Any) -> tuple[str, int]:
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         raise ValueError(f"address: port {port!r} of {address!r} is not from 1 to 65535; {form}")
     return "localhost" if host is None else host, port
-
-
-# -- errors --------------------------------------------------------------------------------
-
-
-def _error(error: DialError, report: Report, *, all_errors: bool) -> BaseException:
-    """What the caller of a plain connect would get, with the report."""
-    if all_errors:
-        found = [OSError(e.errno, str(e)) for e in report if e.errno is not None]
-        return _with_report(_group(error.message, found or [_kind(error)]), report)
-    return _with_report(_kind(error), report)
-
-
-def _group(message: str, errors: list[OSError]) -> BaseException:
-    if sys.version_info >= (3, 11):
-        return ExceptionGroup(message, errors)  # noqa: F821  a builtin since 3.11
-    from exceptiongroup import ExceptionGroup as Group  # anyio brings it
-
-    return Group(message, errors)
-
-
-def _kind(error: DialError) -> OSError:
-    cause = error.cause
-    if error.timed_out:
-        return TimeoutError(errno.ETIMEDOUT, error.message)
-    if isinstance(cause, ssl.SSLError):
-        return cause
-    if isinstance(cause, socket.gaierror):
-        return socket.gaierror(cause.errno, error.message)
-    return OSError(error.errno, error.message)
-
-
-def _with_report(error: BaseException, report: Report) -> BaseException:
-    vars(error)["report"] = report
-    return error

@@ -1,0 +1,91 @@
+"""What leaves this library: plain sockets, anyio streams, and the errors of a plain connect.
+
+The rest of the house works on streams behind the seam; callers of `create_connection` and
+`connect_tcp` get the very objects and exceptions they would get from `socket` and anyio.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+import sys
+from typing import TYPE_CHECKING
+
+from outlast.core.report import Report
+from outlast.net.dial import DialError
+from outlast.net.seam import Stream
+from outlast.net.tls import TlsStream
+
+if TYPE_CHECKING:
+    from anyio.abc import SocketStream
+    from anyio.streams.tls import TLSStream
+
+__all__ = [
+    "GLOBAL_DEFAULT",
+    "GlobalDefault",
+    "as_anyio",
+    "default_context",
+    "default_timeout",
+    "plain_error",
+]
+
+
+class GlobalDefault:
+    """Stands for a timeout that was not given."""
+
+    def __repr__(self) -> str:
+        return "socket.getdefaulttimeout()"
+
+
+GLOBAL_DEFAULT = GlobalDefault()
+
+
+def default_timeout() -> float | None:
+    """The socket module's own default, in seconds."""
+    return socket.getdefaulttimeout()
+
+
+def default_context() -> ssl.SSLContext:
+    """A verifying TLS context that notices a missing close_notify, as anyio makes one."""
+    context = ssl.create_default_context()
+    context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
+    return context
+
+
+async def as_anyio(stream: Stream, *, standard_compatible: bool) -> SocketStream | TLSStream:
+    """The anyio stream of a dialled connection, which owns it from here on."""
+    from anyio.abc import SocketStream
+
+    if isinstance(stream, TlsStream):
+        return await stream.as_anyio(standard_compatible=standard_compatible)
+    return await SocketStream.from_socket(stream.detach())
+
+
+def plain_error(error: DialError, report: Report, *, all_errors: bool = False) -> BaseException:
+    """What the caller of a plain connect would get, with `.report`."""
+    told: BaseException = _kind(error)
+    if all_errors:
+        each = [OSError(event.errno, str(event)) for event in report if event.errno is not None]
+        told = _group(error.message, each or [_kind(error)])
+    vars(told)["report"] = report
+    return told
+
+
+def _group(message: str, errors: list[OSError]) -> BaseException:
+    if sys.version_info >= (3, 11):
+        return ExceptionGroup(message, errors)  # noqa: F821  a builtin since 3.11
+    from exceptiongroup import ExceptionGroup as Group  # anyio brings it
+
+    return Group(message, errors)
+
+
+def _kind(error: DialError) -> OSError:
+    cause = error.cause
+    if error.timed_out:
+        return TimeoutError(errno.ETIMEDOUT, error.message)
+    if isinstance(cause, ssl.SSLError):
+        return cause
+    if isinstance(cause, socket.gaierror):
+        return socket.gaierror(cause.errno, error.message)
+    return OSError(error.errno, error.message)
