@@ -1,8 +1,9 @@
 """The process that makes a link slow: it carries frames between two interfaces, some of them late.
 
-Frames from the first interface (the network's side) are held for the set delay before they leave by
-the second (the node's side); frames of the other way are passed on at once. A line on standard input
-sets the delay in seconds; its end is the process's end. One line is written when it carries.
+Frames from the first interface (the network's side) are held for the set delay before they leave
+by the second (the node's side); frames of the other way are passed on at once. A line on standard
+input sets the delay in seconds, for frames to come; its end is the process's end. One line is
+written when it carries.
 
 In user space, because many kernels come without tc's netem. Source: packet(7). Refuses segmentation
 offload: the interfaces that feed it have it switched off (`slow_link`).
@@ -10,7 +11,8 @@ offload: the interfaces that feed it have it switched off (`slow_link`).
 
 from __future__ import annotations
 
-import collections
+import heapq
+import itertools
 import os
 import select
 import socket
@@ -39,21 +41,24 @@ class _Relay:
         self._network = network
         self._node = node
         self._delay = 0.0
-        self._held: collections.deque[tuple[float, bytes]] = collections.deque()
+        self._order = itertools.count()
+        self._held: list[tuple[float, int, bytes]] = []
 
     def run(self) -> None:
         while True:
             wait = max(0.0, self._held[0][0] - time.monotonic()) if self._held else None
-            ready, _, _ = select.select([self._network, self._node, 0], [], [], wait)
+            sources: list[socket.socket | int] = [self._network, self._node, 0]
+            ready, _, _ = select.select(sources, [], [], wait)
             if 0 in ready and not self._set_delay():
                 return
             if self._network in ready and (frame := _take(self._network)):
-                self._held.append((time.monotonic() + self._delay, frame))
+                due = time.monotonic() + self._delay
+                heapq.heappush(self._held, (due, next(self._order), frame))
             if self._node in ready and (frame := _take(self._node)):
                 _give(self._network, frame)
             now = time.monotonic()
             while self._held and self._held[0][0] <= now:
-                _give(self._node, self._held.popleft()[1])
+                _give(self._node, heapq.heappop(self._held)[2])
 
     def _set_delay(self) -> bool:
         """Read the newest delay; False when the lab has ended."""

@@ -68,8 +68,9 @@ class SlowLink:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
     def _await_ready(self) -> None:
-        ready, _, _ = select.select([self._relay.stdout], [], [], _START_LIMIT)
-        if not ready or self._relay.stdout is None or not self._relay.stdout.readline():
+        output = self._relay.stdout
+        ready = output is not None and select.select([output], [], [], _START_LIMIT)[0]
+        if not ready or output is None or not output.readline():
             self.close()
             raise RuntimeError(f"the relay of {self._port} did not start; stderr may tell why")
 

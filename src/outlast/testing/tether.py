@@ -3,8 +3,8 @@
 The end of standard input is the polite way; this is for a process that is stopped or stuck.
 
 Source: prctl(2), PR_SET_PDEATHSIG. The signal comes when the parent's *thread* ends, so labs start
-their processes from a thread that lives as long as they do. Refuses to run when the parent has ended
-already.
+their processes from a thread that lives as long as they do. Refuses to go on when the parent has
+ended already.
 """
 
 from __future__ import annotations
