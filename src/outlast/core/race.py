@@ -144,7 +144,7 @@ class _Address:
 @dataclass(slots=True)
 class _Lookup:
     pending: bool = False
-    due: float = math.inf  # so while one is pending
+    due: float = math.inf  # the next one; infinite while one is pending, or if there is none
     gap: float = LOOKUP_AGAIN
     failed: bool = False
     fresh: bool = False  # the last answer is younger than the last error
@@ -194,8 +194,6 @@ class Race(Generic[A]):
         lookup.fresh = True
         if passing or self.plan.known or self._addresses:
             lookup.due = now + LOOKUP_RETRY
-        else:
-            lookup.due = math.inf
 
     def connected(self, dial: int, now: float) -> None:
         """`dial` has its TCP connection; its handshake begins."""
@@ -242,10 +240,10 @@ class Race(Generic[A]):
         return self._begin(address, now)
 
     def _begin(self, address: A, now: float) -> Step[A]:
-        full = self._full(address)
+        full = self._full()
         yields = self._oldest_passing() if full else None
-        if full and yields is None:
-            return Pause(self._next_event())
+        if full and yields is None and self._addresses[address].dials:
+            return Pause(self._next_event())  # every address is tried once, room or not
         if not self._paid(now):
             wait = self._poor(address, now)
             if wait is not None:
@@ -341,10 +339,8 @@ class Race(Generic[A]):
                 due = max(due, dial.connected + self.plan.patience)
         return due
 
-    def _full(self, address: A) -> bool:
-        """Whether the next dial finds no room. The first dial to an address always does."""
-        if self._addresses[address].dials == 0:
-            return False
+    def _full(self) -> bool:
+        """Whether the next dial finds no room of its own."""
         stay = sum(dial.stays for dial in self._open.values())
         return len(self._open) >= max(self.plan.max_open, stay + 1 if stay > 1 else 0)
 
