@@ -275,9 +275,10 @@ def plan(
     max_open: int = 4,
     lookups: bool = False,
     known: bool = False,
+    later_delay: float | None = None,
 ) -> RacePlan:
     """A plan for addresses without a name, unless said otherwise."""
-    return RacePlan(delay, patience, deadline, max_open, lookups, known)
+    return RacePlan(delay, patience, deadline, max_open, lookups, known, later_delay)
 
 
 def race(table: Mapping[str, Path | Sequence[Path]], bucket: Bucket | None = None) -> Scenario:

@@ -8,6 +8,8 @@ The rules (DESIGN section 6):
 - One dial to each address stays open to the deadline: the first, or the next one where that
   failed. A slow path must still connect.
 - The others end after 1 s; at the cap the oldest of them gives way to the next.
+- Two dials to one address that were not answered in the time of others have met a hole rather
+  than a slow path: further ones follow after `later_delay`, if the plan has one.
 - A dial that has connected and is in its handshake holds back further dials, until it stalls.
 - Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one extra
   dial at a time, and no second round after errors. Never an error by itself: each address is
@@ -44,6 +46,7 @@ __all__ = [
 A = TypeVar("A", bound=Hashable)
 
 REDIAL_LIFE = 1.0  # seconds a later dial may stay unanswered; the kernel repeats its SYN after 1 s
+SLOW_OR_HOLE = 2  # unanswered dials to one address after which it is a hole rather than slow
 REDIAL_GAP = 1.0  # seconds between extra dials when the bucket is empty
 MAX_REFUSALS = 8  # answered failures of one address in one race; 2^-8 for a VIP half gone
 LOOKUP_AGAIN = 1.0  # seconds without a winner before the name is looked up once more; doubles
@@ -70,6 +73,7 @@ class RacePlan:
     max_open: int = 4  # open dials; more only where many addresses keep one each
     lookups: bool = True  # False for addresses that no name stands behind
     known: bool = False  # the name has had an address before: an empty answer may be a gap
+    later_delay: float | None = None  # before the third dial to one address and on; None: `delay`
 
     def __post_init__(self) -> None:
         if not self.delay > 0:
@@ -234,7 +238,7 @@ class Race(Generic[A]):
         address = self._candidate()
         if address is None:
             return self._spent()
-        due = self._due()
+        due = self._due(address)
         if now < due:
             return Pause(min(due, self._next_event()))
         return self._begin(address, now)
@@ -329,11 +333,14 @@ class Race(Generic[A]):
                 best, fewest = address, entry.dials
         return best
 
-    def _due(self) -> float:
-        """When the next dial may start."""
+    def _due(self, address: A) -> float:
+        """When the next dial, to `address`, may start."""
         if self._pace.hurry:
             return -math.inf
-        due = self._pace.last + self.plan.delay
+        delay = self.plan.delay
+        if self._addresses[address].dials >= SLOW_OR_HOLE and self.plan.later_delay is not None:
+            delay = self.plan.later_delay
+        due = self._pace.last + delay
         for dial in self._open.values():
             if dial.connected < math.inf:
                 due = max(due, dial.connected + self.plan.patience)

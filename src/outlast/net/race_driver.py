@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outlast.core.classify import ConnectFault, connect_fault
+from outlast.core.latency import later_delay
 from outlast.core.race import Abandon, Lost, Pause, Race, RacePlan, Resolve, Start, interleave
 from outlast.core.report import Report
 from outlast.net.address import Address
@@ -57,8 +58,10 @@ class _Driver:
     def _race(self) -> Race[Address]:
         request = self.request
         delay, patience = request.memory.figures()
+        own = request.attempt_delay  # the caller's own delay holds throughout
         plan = RacePlan(
-            delay=delay if request.attempt_delay is None else request.attempt_delay,
+            delay=delay if own is None else own,
+            later_delay=later_delay(delay) if own is None else None,
             patience=patience,
             deadline=request.deadline,
             max_open=request.max_open,
