@@ -8,7 +8,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit lab bench clean
+.PHONY: help demo test lint format types unit lab incident bench clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1	/p' Makefile
@@ -36,9 +36,12 @@ unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
 lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
 	$(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab
 
+incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
+	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_incident_a.py
+
 bench: $(VENV)/.dev  ## what the library costs when nothing is wrong
-	@test -d benchmarks || { echo 'there are no benchmarks yet'; exit 1; }
-	$(BIN)/python -m pytest benchmarks
+	$(BIN)/python benchmarks/import_cost.py
+	$(BIN)/python benchmarks/overhead.py
 
 clean:  ## remove everything that these commands made
 	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

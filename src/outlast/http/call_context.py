@@ -37,6 +37,7 @@ class CallContext:
         "connect_time",
         "deadline",
         "engine",
+        "generation",
         "machine",
         "now",
         "policy",
@@ -52,6 +53,7 @@ class CallContext:
         self, engine: Engine, request: Request, service: Service, machine: Call, deadline: Deadline
     ) -> None:
         self.engine = engine
+        self.generation = engine.generation
         self.request = request
         self.policy = request.policy
         self.service = service
@@ -78,6 +80,7 @@ class CallContext:
         order = self.service.order(self.now())  # once: every look takes a turn
         fresh = [address for address in order if address not in self.tried]
         while True:
+            self._still_open(attempt)
             grant = await self._grant(attempt, fresh)
             if not isinstance(grant, Connection):
                 return await self._dial(attempt, order)
@@ -85,7 +88,12 @@ class CallContext:
                 self._use(attempt, grant, "reused")
                 return grant
             self._note(grant, "pool", "closed by the peer while idle")
-            self.engine.discard(grant)
+            self.engine.retire(grant)
+
+    def _still_open(self, attempt: Attempt) -> None:
+        if self.generation != self.engine.generation:
+            message = "the transport was closed while the call was under way"
+            raise attempt.fail("ConnectError", f"{message}; nothing was sent", final=True)
 
     async def _grant(self, attempt: Attempt, order: Sequence[Address]) -> Connection | Grant:
         pool = self.engine.pool
@@ -137,6 +145,9 @@ class CallContext:
             won.stream.set_user_timeout(self.policy.user_timeout)
         connection = engine.connection(won.stream, won.rtt, self.request.origin)
         engine.pool.adopt(connection)
+        if self.generation != engine.generation:
+            engine.retire(connection)
+            self._still_open(attempt)
         for spare in won.spare:
             engine.offer(spare, won.rtt, self.request.origin)
         self._use(attempt, connection, "new")

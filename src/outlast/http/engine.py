@@ -50,6 +50,7 @@ class Engine:
         self.settings = settings
         self.pool = Pool(settings.limits)
         self.rng: Random = network.rng("engine")
+        self.generation = 0  # calls of an earlier one end when the transport is closed
         self._services: dict[Origin, Service] = {}
         self._context: ssl.SSLContext | None = None
 
@@ -108,6 +109,11 @@ class Engine:
         if not self.pool.release(connection, reusable=reusable, now=self.network.now()):
             connection.stream.close()
 
+    def retire(self, connection: Connection) -> None:
+        """Close an idle connection in good order: the peer has left it, or it is not wanted."""
+        self.pool.release(connection, reusable=False, now=self.network.now())
+        connection.stream.close()
+
     def discard(self, connection: Connection) -> None:
         """Abort a connection whose exchange did not end well."""
         self.pool.release(connection, reusable=False, now=self.network.now())
@@ -117,8 +123,10 @@ class Engine:
         """Close these; without an argument everything: the idle at once, the busy ones are shut,
         so that whoever waits on one hears of it."""
         if connections is None:
+            self.generation += 1
             connections, busy = self.pool.drain()
             for connection in busy:
+                connection.expires = -math.inf  # not for another request
                 connection.stream.shut()
         for connection in connections:
             connection.stream.close()
