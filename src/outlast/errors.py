@@ -19,11 +19,14 @@ class TransportFailure(Exception):
     """A call's end without an answer.
 
     `kind` is the name of the family's exception, such as "ConnectTimeout". `cause` is the error
-    below, if there is one; `report` is the call's time line.
+    below, if there is one; `final` as in `core.call.Failure`; `report` is the call's time line.
     """
 
-    def __init__(self, kind: str, message: str, cause: BaseException | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str, cause: BaseException | None = None, *, final: bool = False
+    ) -> None:
         super().__init__(message)
+        self.final = final
         self.kind = kind
         self.message = message
         self.cause = cause

@@ -7,18 +7,14 @@ breaks, the connection is closed. A body that is under way is never asked for ag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from outlast.core.classify import Progress
 from outlast.core.report import Report
 from outlast.errors import TransportFailure
+from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection
 from outlast.http.h1 import NeedData, ProtocolError
 from outlast.http.message import Head
 from outlast.net.seam import READ, Wait
-
-if TYPE_CHECKING:
-    from outlast.http.call_context import CallContext
 
 __all__ = ["Answer"]
 

@@ -10,18 +10,16 @@ The decision whether to try again is `core.call`'s. Here stands only how far the
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from outlast.core.classify import Progress
 from outlast.core.watch import ResponseWatch, holds_user_timeout
 from outlast.errors import TransportFailure
+from outlast.http.call_context import CallContext
+from outlast.http.checkout import check_out
 from outlast.http.connection import Connection
 from outlast.http.h1 import NeedData, ProtocolError
 from outlast.http.message import BytesBody, Head, StreamBody
 from outlast.net.seam import READ, WRITE, Wait
-
-if TYPE_CHECKING:
-    from outlast.http.call_context import CallContext
 
 __all__ = ["Attempt", "Outcome"]
 
@@ -48,7 +46,6 @@ class Attempt:
         "call",
         "connection",
         "failure",
-        "final",
         "head",
         "lifted",
         "mark",
@@ -72,7 +69,6 @@ class Attempt:
         self.head: Head | None = None
         self.progress = Progress.NOT_SENT
         self.failure: TransportFailure | None = None
-        self.final = False
         self.rest: memoryview | None = None  # what is still to be written; None: not begun
         self.sent = False
         self.broken: OSError | None = None  # the write side has failed; an answer may still come
@@ -86,7 +82,7 @@ class Attempt:
         """Run to the response's head, or until the attempt is suspect or has failed."""
         try:
             if self.connection is None:
-                self.connection = await self.call.connect(self)
+                self.connection = self.used = await self._check_out()
             if not self.sent:
                 await self._send(self.connection)
             self.head = await self._receive(self.connection)
@@ -102,6 +98,10 @@ class Attempt:
         self._drop_limit(self.connection)
         return Outcome.ANSWERED
 
+    async def _check_out(self) -> Connection:
+        place, self.place = self.place, False
+        return await check_out(self.call, self.number, place=place)
+
     def drop(self) -> None:
         """End what is under way, at once. Idempotent."""
         if self.place:
@@ -110,13 +110,6 @@ class Attempt:
         connection, self.connection = self.connection, None
         if connection is not None:
             self.call.engine.discard(connection)
-
-    def fail(
-        self, kind: str, message: str, cause: BaseException | None = None, *, final: bool = False
-    ) -> TransportFailure:
-        """The failure to raise; `final` as in `core.call.Failure`."""
-        self.final = final
-        return TransportFailure(kind, message, cause)
 
     # -- out -------------------------------------------------------------------------------
 
@@ -141,7 +134,7 @@ class Attempt:
                     parts.extend(exchange.data(request.body.data))
                 parts.append(exchange.end())
         except ProtocolError as error:
-            raise self.fail("LocalProtocolError", str(error), error, final=True) from error
+            raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         return b"".join(parts)
 
     async def _stream(self, connection: Connection, body: StreamBody) -> None:
@@ -161,7 +154,7 @@ class Attempt:
         try:
             framed = [exchange.end()] if chunk is None else exchange.data(chunk)
         except ProtocolError as error:
-            raise self.fail("LocalProtocolError", str(error), error, final=True) from error
+            raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         for part in framed:
             self.rest = memoryview(part)
             if await self._write(connection):
@@ -193,7 +186,7 @@ class Attempt:
         """A server may answer and close before it has read everything: look for that answer."""
         self._note_sent(connection)
         if self.progress is Progress.NOT_SENT:
-            raise self.fail("WriteError", f"write to {connection.address}: {error}", error)
+            raise TransportFailure("WriteError", f"write to {connection.address}: {error}", error)
         self.broken = error
         return True
 
@@ -206,7 +199,7 @@ class Attempt:
             now = self.call.now()
             if now >= until:
                 message = f"write to {connection.address} timed out after {limit}"
-                raise self.fail("WriteTimeout", message, final=True)
+                raise TransportFailure("WriteTimeout", message, final=True)
             watch = self._watch(connection, now)
             if await Wait(((stream, READ | WRITE),), min(until, watch.next_look)):
                 break
@@ -253,7 +246,7 @@ class Attempt:
                     f"no response from {connection.address} within {limit}; the request was sent"
                 )
                 told = f"{message}{self._acknowledged(connection)}"
-                raise self.fail("ReadTimeout", told, final=True)
+                raise TransportFailure("ReadTimeout", told, final=True)
             if not ready:
                 self._look(connection, watch)
 
@@ -272,11 +265,11 @@ class Attempt:
         if connection.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
         text = "Server disconnected without sending a response."
-        return self.fail("RemoteProtocolError", f"{text} ({connection.address})")
+        return TransportFailure("RemoteProtocolError", f"{text} ({connection.address})")
 
     def _bad_response(self, connection: Connection, error: Exception) -> TransportFailure:
         self.progress = Progress.RESPONSE_BEGUN
-        return self.fail("RemoteProtocolError", f"{error} ({connection.address})", error)
+        return TransportFailure("RemoteProtocolError", f"{error} ({connection.address})", error)
 
     def _read_failed(self, connection: Connection, error: OSError) -> TransportFailure:
         if connection.exchange.begun:
@@ -285,7 +278,9 @@ class Attempt:
             ("ReadError", "read from") if self.broken is None else ("WriteError", "write to")
         )
         cause = self.broken or error
-        return self.fail(kind, f"{verb} {connection.address}: {cause}; {self.progress}", cause)
+        return TransportFailure(
+            kind, f"{verb} {connection.address}: {cause}; {self.progress}", cause
+        )
 
     # -- the watch -------------------------------------------------------------------------
 

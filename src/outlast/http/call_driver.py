@@ -6,8 +6,6 @@ task, the first answer wins and the other is ended at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from outlast.core.call import Accept, Call, CallPlan, Failure, GiveUp, Next, Try
 from outlast.core.classify import parse_retry_after
 from outlast.core.deadline import Deadline
@@ -15,12 +13,9 @@ from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
 from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
+from outlast.http.engine import Engine
 from outlast.http.message import Request
 from outlast.net.run import Strands, sleep_until
-
-if TYPE_CHECKING:
-    from outlast.http.engine import Engine
-    from outlast.service.table import Service
 
 __all__ = ["run_call"]
 
@@ -28,9 +23,10 @@ _MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last
 HOLD = 65_536  # bytes of a retryable answer that are kept, in case nothing better comes
 
 
-async def run_call(engine: Engine, request: Request, service: Service) -> Answer:
+async def run_call(engine: Engine, request: Request) -> Answer:
     """Carry one call out. Raises TransportFailure with its report."""
     now = engine.network.now()
+    service = engine.service(request.origin)
     service.request(now)
     policy = request.policy
     deadline = Deadline.after(policy.deadline, now)
@@ -149,7 +145,7 @@ class _Driver:
         if failure.kind in _MUTE and attempt.used is not None:
             self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(
-            attempt.number, Failure(attempt.progress, final=attempt.final), now
+            attempt.number, Failure(attempt.progress, final=failure.final), now
         )
         self._note(attempt, failure.message, step)
         return step

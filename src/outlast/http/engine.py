@@ -1,6 +1,7 @@
-"""The engine of a transport: its pool, its targets, and a call's way through both.
+"""What a transport stands on: its pool, its targets, its TLS, and the books of connections.
 
-One text serves threads and event loops; `net.run` drives it. Closing never waits.
+Thread-safe, and free of any event loop. Nothing here waits but a TLS handshake; closing never
+does.
 """
 
 from __future__ import annotations
@@ -11,11 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from outlast.http.answer import Answer
-from outlast.http.call_driver import run_call
 from outlast.http.connection import Connection
 from outlast.http.h1 import H1Exchange
-from outlast.http.message import Request
 from outlast.http.pool import Pool, PoolLimits
 from outlast.net.options import SocketOption, SocketPlan
 from outlast.net.seam import Network, Stream
@@ -43,7 +41,7 @@ class EngineSettings:
 
 
 class Engine:
-    """All calls of one transport. Thread-safe, and free of any event loop."""
+    """One transport's connections. Thread-safe."""
 
     def __init__(self, network: Network, settings: EngineSettings) -> None:
         self.network = network
@@ -53,10 +51,6 @@ class Engine:
         self.generation = 0  # calls of an earlier one end when the transport is closed
         self._services: dict[Origin, Service] = {}
         self._context: ssl.SSLContext | None = None
-
-    async def handle(self, request: Request) -> Answer:
-        """Carry one call out. Raises TransportFailure with its report."""
-        return await run_call(self, request, self.service(request.origin))
 
     def service(self, origin: Origin) -> Service:
         """The shared knowledge of the origin's target."""

@@ -17,6 +17,7 @@ import httpx
 
 from outlast.errors import NotAvailableYet, TransportFailure
 from outlast.http.answer import Answer
+from outlast.http.call_driver import run_call
 from outlast.http.engine import Engine, EngineSettings
 from outlast.http.message import BytesBody, StreamBody
 from outlast.http.pool import PoolLimits
@@ -94,7 +95,7 @@ class Transport(_Shell, httpx.BaseTransport):
         `extensions["outlast"]`."""
         try:
             message = read_request(request, self._policy, _sync_body(request))
-            answer = run_sync(self._network, self._engine.handle(message))
+            answer = run_sync(self._network, run_call(self._engine, message))
         except TransportFailure as failure:
             raise _translated(failure, request) from failure.cause
         return _response(answer, _SyncStream(self._network, answer, request))
@@ -115,7 +116,7 @@ class AsyncTransport(_Shell, httpx.AsyncBaseTransport):
         """Send one request; see `Transport.handle_request`."""
         try:
             message = read_request(request, self._policy, _async_body(request))
-            answer = await run_async(self._network, self._engine.handle(message))
+            answer = await run_async(self._network, run_call(self._engine, message))
         except TransportFailure as failure:
             raise _translated(failure, request) from failure.cause
         return _response(answer, _AsyncStream(self._network, answer, request))
