@@ -32,19 +32,40 @@ class Background:
         self._running = False
 
     def spawn(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `job()` in the background until it ends by itself."""
+        """Run `job()` in the background until it ends by itself.
+
+        Raises RuntimeError if the thread is needed and the system gives none.
+        """
         with self._lock:
             self._inbox.append(job)
             begin = not self._running
             self._running = True
             bell = self._bell
         if begin:
-            threading.Thread(target=self._work, name="outlast-background", daemon=True).start()
+            self._begin()
         elif bell is not None:
             bell.wake()
 
+    def _begin(self) -> None:
+        try:
+            threading.Thread(target=self._work, name="outlast-background", daemon=True).start()
+        except RuntimeError:
+            self._end(forget=True)
+            raise
+
     def _work(self) -> None:
-        run_sync(self._network, self._serve())
+        try:
+            run_sync(self._network, self._serve())
+        except BaseException:
+            self._end(forget=False)  # the next job begins anew
+            raise
+
+    def _end(self, *, forget: bool) -> None:
+        with self._lock:
+            self._running = False
+            self._bell = None
+            if forget:
+                self._inbox.clear()
 
     async def _serve(self) -> None:
         strands: Strands[int, None] = Strands(self._network)
@@ -59,8 +80,16 @@ class Background:
                     return
                 bell = self._bell = self._network.waiter()
             for job in jobs:
-                strands.start(number, job())
+                strands.start(number, _guarded(job))
                 number += 1
             ended = await strands.next(also=((bell, WAKE),))
             if ended is not None and isinstance(ended[1], BaseException):
                 log.error("a background job failed", exc_info=ended[1])
+
+
+async def _guarded(job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A job whose failure is its own, also if it fails to begin or wants the program to end."""
+    try:
+        await job()
+    except SystemExit as error:
+        raise RuntimeError(f"a background job cannot end the program: {error!r}") from error

@@ -2,6 +2,7 @@
 
 Sync waits use `select.poll` (no descriptor of its own, any descriptor number) and fall back to
 `select.select` where there is none. Async waits go through anyio, so asyncio and trio are one.
+Neither ends before its time: timers that round down or fire early are asked again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.net.seam import READ, WRITE, Interest, Ready, Wait
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from anyio.lowlevel import EventLoopToken
 
 __all__ = ["KernelWaiter", "wait_in_loop", "wait_in_thread"]
+
+SLICE = 0.05  # seconds between two looks at the waiters where nothing can wake the poll
+LONGEST = 86_400.0  # seconds; poll(2) takes at most 2^31 ms: a longer wait is several
 
 
 class KernelWaiter:
@@ -54,91 +58,167 @@ class KernelWaiter:
             return not self._woken
 
 
+def _timeout(until: float) -> float:
+    """Seconds from now, in a size that every system call takes."""
+    return min(LONGEST, max(0.0, until - time.monotonic()))
+
+
 # -- threads -------------------------------------------------------------------------------
 
 
 def wait_in_thread(wait: Wait) -> Ready:
     """Block until something of `wait` is ready or its time has come."""
-    interests = wait.interests
+    interests, until = wait.interests, wait.until
     waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
-    if not waiters:
-        return _poll(interests, wait.until)
-    ready = [waiter for waiter in waiters if waiter.woken]
-    if ready:
-        return ready
-    if len(interests) == 1:
-        return _park(waiters[0], wait.until)
-    return _poll_and_park(interests, waiters, wait.until)
+    while True:
+        timeout = _timeout(until)
+        ready: Ready
+        if not waiters:
+            ready = _poll(interests, timeout)
+        elif len(interests) == 1:
+            ready = _park(waiters[0], timeout)
+        elif not timeout or any(waiter.woken for waiter in waiters):
+            ready = _look(interests, waiters)
+        else:
+            ready = _poll_and_park(interests, waiters, timeout)
+        if ready or time.monotonic() >= until:
+            return ready
 
 
-def _timeout(until: float) -> float | None:
-    return None if until == math.inf else max(0.0, until - time.monotonic())
-
-
-def _park(waiter: KernelWaiter, until: float) -> Ready:
+def _park(waiter: KernelWaiter, timeout: float) -> Ready:
     gate = threading.Lock()
     gate.acquire()
-    if waiter.arm(gate.release):
-        timeout = _timeout(until)
+    if timeout and waiter.arm(gate.release):
         try:
-            gate.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+            gate.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
         finally:
             waiter.arm(None)
     return [waiter] if waiter.woken else []
 
 
-def _poll_and_park(interests: Any, waiters: list[KernelWaiter], until: float) -> Ready:
-    """Streams and waiters at once: the waiters write to a socket that is polled with the rest."""
-    bell, rope = socket.socketpair()
+def _look(interests: Sequence[Interest], waiters: Sequence[KernelWaiter]) -> Ready:
+    """What is ready now, streams and waiters."""
+    streams = _streams(interests)
+    woken = [waiter for waiter in dict.fromkeys(waiters) if waiter.woken]
+    return [*_poll(streams, 0.0), *woken] if streams else woken
+
+
+def _streams(interests: Sequence[Interest]) -> list[Any]:
+    return [pair for pair in interests if not isinstance(pair[0], KernelWaiter)]
+
+
+def _poll_and_park(
+    interests: Sequence[Interest], waiters: Sequence[KernelWaiter], timeout: float
+) -> Ready:
+    """Streams and waiters at once: the waiters ring a bell that is polled with the rest."""
     try:
-        rope.setblocking(False)
+        bell = _Bell()
+    except OSError:  # no descriptors left; what waits may be what gives some back
+        return _poll(_streams(interests), min(timeout, SLICE)) or _look(interests, waiters)
+    try:
         for waiter in waiters:
-            if not waiter.arm(lambda: _pull(rope)):
-                _pull(rope)
-        streams = [pair for pair in interests if not isinstance(pair[0], KernelWaiter)]
-        ready: list[Any] = list(_poll([*streams, (bell, READ)], until))
-        if bell in ready:
-            ready.remove(bell)
-        return [*ready, *(waiter for waiter in waiters if waiter.woken)]
+            if not waiter.arm(bell.ring):
+                bell.ring()
+        polled = [*_streams(interests), (bell, READ)]
+        ready = [source for source in _poll(polled, timeout) if source != bell]
+        return [*ready, *(waiter for waiter in dict.fromkeys(waiters) if waiter.woken)]
     finally:
         for waiter in waiters:
             waiter.arm(None)
         bell.close()
-        rope.close()
 
 
-def _pull(rope: socket.socket) -> None:
-    try:
-        rope.send(b"!")
-    except OSError:  # closed, or full: the waiter's flag says all there is to say
-        return
+class _Bell:
+    """Wakes a poll from any thread.
+
+    The last one out closes: a descriptor that is closed while another thread is about to write
+    to it may by then be a connection of somebody else's.
+    """
+
+    __slots__ = ("_closed", "_lock", "_mouth", "_ringing", "_rope")
+
+    def __init__(self) -> None:
+        self._mouth, self._rope = socket.socketpair()
+        self._rope.setblocking(False)
+        self._lock = threading.Lock()
+        self._ringing = 0
+        self._closed = False
+
+    def fileno(self) -> int:
+        """What to poll for reading."""
+        return self._mouth.fileno()
+
+    def ring(self) -> None:
+        """Wake the poll. Thread-safe; never blocks; nothing once closed."""
+        with self._lock:
+            if self._closed:
+                return
+            self._ringing += 1
+        try:
+            self._rope.send(b"!")
+        except OSError:  # full: it has been rung before
+            pass
+        finally:
+            self._leave(closing=False)
+
+    def close(self) -> None:
+        """No more rings. Called once."""
+        self._leave(closing=True)
+
+    def _leave(self, *, closing: bool) -> None:
+        with self._lock:
+            if closing:
+                self._closed = True
+            else:
+                self._ringing -= 1
+            last = self._closed and not self._ringing
+        if last:
+            self._mouth.close()
+            self._rope.close()
+
+
+def _by_poll(interests: Sequence[Any], timeout: float) -> list[Any]:
+    poller = select.poll()
+    milliseconds = math.ceil(timeout * 1000)
+    if len(interests) == 1:
+        stream, mask = interests[0]
+        poller.register(stream.fileno(), _events(mask))
+        return [stream] if poller.poll(milliseconds) else []
+    wanted: dict[int, int] = {}
+    numbers = []
+    for stream, mask in interests:
+        number = stream.fileno()
+        numbers.append(number)
+        wanted[number] = wanted.get(number, 0) | _events(mask)
+        poller.register(number, wanted[number])
+    found = dict(poller.poll(milliseconds))
+    ready: dict[Any, None] = {}
+    for number, (stream, mask) in zip(numbers, interests, strict=True):
+        if found.get(number, 0) & (_events(mask) | _FAILED):
+            ready[stream] = None
+    return list(ready)
+
+
+def _events(mask: int) -> int:
+    return (select.POLLIN if mask & READ else 0) | (select.POLLOUT if mask & WRITE else 0)
+
+
+def _by_select(interests: Sequence[Any], timeout: float) -> list[Any]:
+    readers = [stream for stream, mask in interests if mask & READ]
+    writers = [stream for stream, mask in interests if mask & WRITE]
+    if not (readers or writers):  # select() on Windows refuses three empty lists
+        time.sleep(timeout)
+        return []
+    # Windows tells a failed connect in the third list.
+    read, written, failed = select.select(readers, writers, writers, timeout)
+    return list(dict.fromkeys([*read, *written, *failed]))
 
 
 if hasattr(select, "poll"):
-    _EVENTS = (0, select.POLLIN, select.POLLOUT, select.POLLIN | select.POLLOUT)
-
-    def _poll(interests: Any, until: float) -> Ready:
-        poller = select.poll()
-        by_number = {}
-        for stream, mask in interests:
-            number = stream.fileno()
-            by_number[number] = stream
-            poller.register(number, _EVENTS[mask])
-        timeout = _timeout(until)
-        events = poller.poll(None if timeout is None else math.ceil(timeout * 1000))
-        return [by_number[number] for number, _ in events]
-
+    _FAILED = select.POLLERR | select.POLLHUP | select.POLLNVAL
+    _poll = _by_poll
 else:
-
-    def _poll(interests: Any, until: float) -> Ready:
-        readers = [stream for stream, mask in interests if mask & READ]
-        writers = [stream for stream, mask in interests if mask & WRITE]
-        timeout = _timeout(until)
-        if not (readers or writers):  # select() on Windows refuses three empty lists
-            time.sleep(timeout or 0.0)
-            return []
-        read, written, failed = select.select(readers, writers, writers, timeout)
-        return list(dict.fromkeys([*read, *written, *failed]))
+    _poll = _by_select
 
 
 # -- tasks ---------------------------------------------------------------------------------
@@ -148,44 +228,70 @@ async def wait_in_loop(wait: Wait) -> Ready:
     """Suspend the running task until something of `wait` is ready or its time has come."""
     import anyio
 
-    timeout = _timeout(wait.until)
-    if timeout is None:
-        return await _first(wait.interests)
-    if not timeout:  # a look, not a wait
-        return wait_in_thread(wait)
-    with anyio.move_on_after(timeout):
-        return await _first(wait.interests)
-    return []
+    interests, until = wait.interests, wait.until
+    while True:
+        timeout = _timeout(until)
+        if not timeout:  # a look, not a wait
+            return wait_in_thread(wait)
+        with anyio.move_on_after(timeout):
+            ready = await _ready(interests)
+            if ready:
+                return ready
 
 
-async def _first(interests: Any) -> Ready:
-    """The first of `interests` to be ready; for ever, if there is none."""
+async def _ready(interests: Sequence[Interest]) -> Ready:
+    """What is ready, once something is; for ever, if there is nothing to wait for."""
     import anyio
 
-    if len(interests) == 1 and interests[0][1] != READ | WRITE:
-        await _one(interests[0])
-        return [interests[0][0]]
     if not interests:
         await anyio.sleep_forever()
-    ready: list[Any] = []
+    if len(interests) > 1 or interests[0][1] == READ | WRITE:
+        return await _several(interests)
+    await _one(*interests[0])
+    return [interests[0][0]]
+
+
+async def _several(interests: Sequence[Interest]) -> Ready:
+    """A task for each thing, until one of them ends; maybe nothing, if that was a mistake."""
+    import anyio
+    from anyio.lowlevel import checkpoint
+
+    look = Wait(interests, -math.inf)
+    ready = wait_in_thread(look)
+    if ready:
+        await checkpoint()
+        return ready
+    failures: list[Exception] = []
     async with anyio.create_task_group() as group:
 
-        async def watch(interest: Interest) -> None:
-            await _one(interest)
-            ready.append(interest[0])
+        async def watch(source: Any, bit: int) -> None:
+            try:
+                await _one(source, bit)
+            except Exception as error:  # noqa: BLE001  raised below, not in a group
+                failures.append(error)
             group.cancel_scope.cancel()
 
-        for source, mask in interests:
-            for bit in (READ, WRITE) if mask else (mask,):
-                if bit == mask or mask & bit:
-                    group.start_soon(watch, (source, bit & mask))
-    return ready
+        for source, bit in _single(interests):
+            group.start_soon(watch, source, bit)
+    if failures:
+        raise failures[0]
+    return wait_in_thread(look)
 
 
-async def _one(interest: Any) -> None:
+def _single(interests: Sequence[Interest]) -> list[tuple[Any, int]]:
+    """One pair for each thing and direction: a loop takes one reader and one writer of each."""
+    found: dict[tuple[Any, int], tuple[Any, int]] = {}
+    for source, mask in interests:
+        key = source if isinstance(source, KernelWaiter) else source.fileno()  # type: ignore[union-attr]  # a stream
+        for bit in (READ, WRITE) if mask else (mask,):
+            if bit & mask == bit:
+                found.setdefault((key, bit), (source, bit))
+    return list(found.values())
+
+
+async def _one(source: Any, mask: int) -> None:
     import anyio
 
-    source, mask = interest
     if mask == READ:
         await anyio.wait_readable(source.fileno())
     elif mask == WRITE:

@@ -7,6 +7,7 @@ task by waiting for all of them at once: a race in sync code needs no thread of 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import types
 from collections.abc import Coroutine, Generator, Hashable
@@ -110,9 +111,10 @@ class Strands(Generic[K, T]):
             strand.work.close()
 
     def close(self) -> None:
-        """Drop all."""
-        for key in list(self._strands):
-            self.cancel(key)
+        """Drop all, also if the end of one raises."""
+        with contextlib.ExitStack() as stack:
+            for key in list(self._strands):
+                stack.callback(self.cancel, key)
 
     async def next(
         self, until: float = math.inf, also: tuple[Interest, ...] = ()
@@ -173,8 +175,12 @@ class Strands(Generic[K, T]):
         except Exception as error:  # noqa: BLE001  handed to the owner
             del self._strands[key]
             return key, error
+        except BaseException:
+            del self._strands[key]  # it has ended, whatever becomes of the others
+            raise
         if type(effect) is not Wait:
             self.cancel(key)
-            raise RuntimeError(f"a strand awaited {effect!r}, which only the loop itself can do")
+            text = f"a strand awaited {effect!r}, which only the loop itself can do"
+            return key, RuntimeError(text)
         strand.wait = effect
         return None

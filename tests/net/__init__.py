@@ -1,0 +1,1 @@
+"""The dialler, the seam and what lies between them and the kernel."""

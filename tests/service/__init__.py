@@ -1,0 +1,1 @@
+"""The endpoint table, and sockets for callers of plain connects."""
