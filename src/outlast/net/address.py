@@ -48,15 +48,32 @@ def literal(host: str, port: int) -> Address | None:
 
 def split_host_port(text: str, *, what: str, example: str) -> tuple[str, int]:
     """`host` and `port` of "host:port" or "[v6]:port"; ValueError naming what is wrong."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     host, colon, port = text.rpartition(":")
-    if not colon or not host:
+    if _is_v6(bare):
+        other = f"'[{host}]:{port}' or " if _is_v6(host) else ""
+        raise ValueError(f"{what}: {text!r} has no port or no brackets; write {other}'[{bare}]:80'")
+    if not colon and port:
         raise ValueError(f"{what}: {text!r} has no port; write it like {example!r}")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{what}: {text!r} needs brackets around the IPv6 address: '[{host}]:80'")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    if host in ("", "[]"):
+        raise ValueError(f"{what}: {text!r} names no host; write it like {example!r}")
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
         raise ValueError(f"{what}: port {port!r} of {text!r} is not a number from 1 to 65535")
-    if not host or any(c.isspace() or c in "/?#@" for c in host):
-        raise ValueError(f"{what}: {host!r} of {text!r} is no host; write it like {example!r}")
-    return host, int(port)
+    return _host(host, port, f"{what}:", f"of {text!r}", f"write it like {example!r}"), int(port)
+
+
+def _is_v6(host: str) -> bool:
+    return ":" in host and literal(host, 0) is not None
+
+
+def _host(host: str, port: str, what: str, where: str, form: str) -> str:
+    """`host` without brackets; ValueError if it is none, or has brackets where none belong."""
+    inner = host[1:-1] if host.startswith("[") and host.endswith("]") else None
+    if inner is None and _is_v6(host):
+        raise ValueError(f"{what} {host!r} {where} needs brackets: write it like '[{host}]:{port}'")
+    if inner is not None and ":" not in inner:
+        raise ValueError(f"{what} {inner!r} {where} is no IPv6 address and needs no brackets")
+    name = host if inner is None else inner
+    if any(c.isspace() or c in "/?#@[]\0" for c in name) or (inner is None and ":" in name):
+        raise ValueError(f"{what} {name!r} {where} is no host; {form}")
+    return name

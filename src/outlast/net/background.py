@@ -69,6 +69,12 @@ class Background:
 
     async def _serve(self) -> None:
         strands: Strands[int, None] = Strands(self._network)
+        try:
+            await self._run(strands)
+        finally:
+            strands.close()
+
+    async def _run(self, strands: Strands[int, None]) -> None:
         number = 0
         while True:
             with self._lock:

@@ -9,6 +9,7 @@ Refuses to cache: how long an answer holds is for discovery to decide.
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections import deque
@@ -25,6 +26,8 @@ MAX_THREADS = 32
 
 def system_addresses(host: str, port: int) -> list[Address]:
     """The addresses of `host` in the order of the system's resolver. Blocks. Raises OSError."""
+    if "\0" in host:  # the C library would look up what stands before it
+        raise socket.gaierror(socket.EAI_NONAME, f"not a host name: {host!r}")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a label too long or empty: no such name can exist
@@ -70,8 +73,21 @@ class Resolver:
             begin = bool(self._queue) and self._threads < MAX_THREADS
             self._threads += begin
         if begin:
-            threading.Thread(target=self._work, name="outlast-lookup", daemon=True).start()
+            self._begin()
         return lookup
+
+    def _begin(self) -> None:
+        try:
+            threading.Thread(target=self._work, name="outlast-lookup", daemon=True).start()
+        except RuntimeError as error:  # no thread to be had; those that run take the queue over
+            with self._lock:
+                self._threads -= 1
+                stranded = [] if self._threads else list(self._queue)
+                if stranded:
+                    self._queue.clear()
+            for job in stranded:
+                text = f"look-up of {job.key[0]!r}: {error}"
+                self._finish(job, None, OSError(errno.EAGAIN, text))
 
     def _work(self) -> None:
         while True:
