@@ -31,6 +31,10 @@ class DialMemory:
         self._bucket = RedialBucket(now)
         self.known = False  # the name has had an address
 
+    def renew(self) -> None:
+        """In the child of a fork: a lock that another thread held would never be let go."""
+        self._lock = threading.Lock()
+
     def figures(self) -> tuple[float, float]:
         """Attempt delay and patience with a handshake, in seconds."""
         with self._lock:

@@ -7,11 +7,12 @@ loops that come and go. Refuses to hide errno: every failure is the kernel's own
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import socket
 import struct
+import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
@@ -39,11 +40,22 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close sends RST
 class KernelStream:
     """A TCP socket behind the seam; see `Stream`. One owner at a time."""
 
-    __slots__ = ("_plan", "_sock", "address", "local_port", "notes", "written")
+    __slots__ = (
+        "_closed",
+        "_lock",
+        "_plan",
+        "_sock",
+        "address",
+        "local_port",
+        "notes",
+        "written",
+    )
 
     def __init__(self, sock: socket.socket, address: Address, plan: SocketPlan) -> None:
         self._sock = sock
         self._plan = plan
+        self._lock = threading.Lock()  # between the owner's close and another thread's shut
+        self._closed = False
         self.address = address
         self.local_port = 0
         self.written = 0
@@ -130,6 +142,8 @@ class KernelStream:
 
     def close(self) -> None:
         """See `Stream.close`."""
+        with self._lock:  # a number that is closed may be somebody else's connection
+            self._closed = True
         self._sock.close()
 
     def abort(self) -> None:
@@ -138,14 +152,17 @@ class KernelStream:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         except OSError:  # already dead, or closed
             pass
-        self._sock.close()
+        self.close()
 
     def shut(self) -> None:
         """See `Stream.shut`."""
-        try:
-            self._sock.shutdown(socket.SHUT_RDWR)
-        except OSError:  # not connected, or closed: nobody can be waiting for long
-            return
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._sock.shutdown(socket.SHUT_RDWR)  # never blocks
+            except OSError:  # not connected: nobody can be waiting for long
+                return
 
     def detach(self) -> socket.socket:
         """The socket itself, for whoever it is handed to; this stream no longer owns it."""
@@ -157,6 +174,9 @@ def _error(code: int, address: Address) -> OSError:
     return OSError(code, f"connect to {address}: {os.strerror(code)}")
 
 
+_networks: weakref.WeakSet[KernelNetwork] = weakref.WeakSet()
+
+
 class KernelNetwork:
     """The real network; see `Network`. Thread-safe, and the same for every event loop.
 
@@ -164,8 +184,10 @@ class KernelNetwork:
     """
 
     def __init__(self, resolve: Callable[[str, int], Sequence[Address]] = system_addresses) -> None:
+        self._resolve = resolve
         self._resolver = Resolver(resolve)
         self._background = Background(self)
+        _networks.add(self)
 
     def now(self) -> float:
         """See `Network.now`: the monotonic clock."""
@@ -203,8 +225,24 @@ class KernelNetwork:
         """See `Network.spawn`."""
         self._background.spawn(job)
 
+    def renew(self) -> None:
+        """In the child of a fork: the threads and look-ups under way are the parent's."""
+        self._resolver = Resolver(self._resolve)
+        self._background = Background(self)
 
-@functools.cache
+
+_KERNEL = KernelNetwork()
+
+
 def kernel() -> KernelNetwork:
     """The one kernel network of this process."""
-    return KernelNetwork()
+    return _KERNEL
+
+
+def _renew_all() -> None:
+    for network in list(_networks):
+        network.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

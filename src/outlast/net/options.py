@@ -10,18 +10,33 @@ TCP_RXT_CONNDROPTIME); Winsock documentation for Windows (TCP_KEEPIDLE, TCP_MAXR
 
 from __future__ import annotations
 
+import errno
+import math
 import socket
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Keepalive", "SocketOption", "SocketPlan", "apply", "apply_to_established"]
+__all__ = [
+    "Keepalive",
+    "LocalRefusal",
+    "SocketOption",
+    "SocketPlan",
+    "apply",
+    "apply_to_established",
+    "user_timeout_option",
+]
 
 TCP = socket.IPPROTO_TCP
+LARGEST = 2**31 - 1  # options are C ints
 
 # What setsockopt takes: (level, option, value), or (level, option, None, length).
 SocketOption: TypeAlias = "tuple[int, int, int | bytes | bytearray] | tuple[int, int, None, int]"
+
+
+class LocalRefusal(OSError):
+    """This machine refuses what the caller wants of a socket: it says nothing of any peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +102,10 @@ NUMBERS = _platform()
 
 def user_timeout_option(seconds: float) -> tuple[int | None, int]:
     """The number of this platform's user timeout option, and `seconds` in its unit."""
-    in_milliseconds = sys.platform == "linux"
-    return NUMBERS["ut"], round(seconds * 1000) if in_milliseconds else -int(-seconds // 1)
+    value = round(seconds * 1000) if sys.platform == "linux" else math.ceil(seconds)
+    if seconds > 0:
+        value = max(1, min(value, LARGEST))  # 0 would switch it off
+    return NUMBERS["ut"], value
 
 
 def _before(plan: SocketPlan) -> Iterable[_Option]:
@@ -102,13 +119,16 @@ def _before(plan: SocketPlan) -> Iterable[_Option]:
     if plan.user_timeout:
         number, value = user_timeout_option(plan.user_timeout)
         yield _Option("user timeout", TCP, number, value)
+    if plan.source is not None and plan.source[1] and sys.platform != "win32":
+        # Several dials of a race share the caller's local port; Windows means theft by this flag.
+        yield _Option("SO_REUSEADDR", socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 def apply(sock: socket.socket, plan: SocketPlan) -> list[str]:
     """Set the plan's options on a socket that is not connected yet, and read them back.
 
-    Returns notes on what the platform refused of our defaults. Raises OSError naming the option
-    if it refuses one of the caller's own, or the local address.
+    Returns notes on what the platform refused of our defaults. Raises LocalRefusal naming the
+    option if it refuses one of the caller's own, or naming the local address.
     """
     theirs = {option[:2] for option in plan.extra}
     notes = [_set(sock, option, theirs) for option in _before(plan)]
@@ -116,10 +136,23 @@ def apply(sock: socket.socket, plan: SocketPlan) -> list[str]:
         try:
             sock.setsockopt(*given)
         except OSError as error:
-            raise OSError(error.errno, f"socket option {given}: {error.strerror}") from error
+            text = f"socket option {given}: {error.strerror}"
+            raise LocalRefusal(error.errno, text) from error
     if plan.source is not None:
-        sock.bind(plan.source)
+        _bind(sock, plan.source)
     return [note for note in notes if note]
+
+
+def _bind(sock: socket.socket, source: tuple[str, int]) -> None:
+    host, port = source
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        sock.bind(source)
+    except socket.gaierror as error:  # what Python makes of a literal of another family
+        text = f"local address {shown} is not of the family of the address to dial"
+        raise LocalRefusal(errno.EAFNOSUPPORT, text) from error
+    except OSError as error:
+        raise LocalRefusal(error.errno, f"local address {shown}: {error.strerror}") from error
 
 
 def apply_to_established(sock: socket.socket, plan: SocketPlan) -> list[str]:
@@ -129,6 +162,14 @@ def apply_to_established(sock: socket.socket, plan: SocketPlan) -> list[str]:
     option = _Option("RTO cap", TCP, NUMBERS["rto_max"], round(plan.rto_max * 1000))
     note = _set(sock, option, {given[:2] for given in plan.extra})
     return [note] if note else []
+
+
+# A flag may read back as any number but 0 (macOS: SO_KEEPALIVE gives 8).
+_FLAGS = {
+    (TCP, socket.TCP_NODELAY),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+    (socket.SOL_SOCKET, socket.SO_REUSEADDR),
+}
 
 
 def _set(sock: socket.socket, option: _Option, theirs: set[tuple[int, int]]) -> str:
@@ -142,8 +183,6 @@ def _set(sock: socket.socket, option: _Option, theirs: set[tuple[int, int]]) -> 
         held = sock.getsockopt(option.level, option.number)
     except OSError as error:
         return f"{option.name} {option.value}: refused ({error.strerror})"
-    # A boolean may read back as any non-zero number (macOS: SO_KEEPALIVE gives 8).
-    boolean = option.number in (socket.SO_KEEPALIVE, socket.TCP_NODELAY)
-    if held == option.value or (boolean and held):
+    if held == option.value or (held and (option.level, option.number) in _FLAGS):
         return ""
     return f"{option.name}: set to {option.value}, holds {held}"

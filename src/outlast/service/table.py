@@ -8,6 +8,7 @@ here waits or does I/O.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,6 +100,11 @@ class Service:
         with self._lock:
             self._endpoints.setdefault(address, _Endpoint()).shunned_until = now + SHUN
 
+    def renew(self) -> None:
+        """In the child of a fork: what was learnt stays, locks that others held do not."""
+        self._lock = Lock()
+        self.memory.renew()
+
     # -- budget ----------------------------------------------------------------------------
 
     def request(self, now: float) -> None:
@@ -124,3 +130,15 @@ def service_of(target: Target, network: Network) -> Service:
         if service is None:
             service = known[target.text] = Service(target, network.now())
         return service
+
+
+def _renew_all() -> None:
+    global _services_lock  # noqa: PLW0603  the lock of the one table
+    _services_lock = Lock()
+    for known in _services.values():
+        for service in known.values():
+            service.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
