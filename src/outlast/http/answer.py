@@ -11,24 +11,22 @@ from outlast.core.classify import Progress
 from outlast.core.report import Report
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
-from outlast.http.connection import Connection
-from outlast.http.h1 import NeedData, ProtocolError
+from outlast.http.connection import Lease
+from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
-from outlast.net.seam import READ, Wait
+from outlast.net.seam import Wait
 
 __all__ = ["Answer"]
-
-CHUNK = 65_536
 
 
 class Answer:
     """A response under way. One owner; `close` may be called more than once."""
 
-    __slots__ = ("_call", "_connection", "_kept", "head")
+    __slots__ = ("_call", "_kept", "_lease", "head")
 
-    def __init__(self, call: CallContext, head: Head, connection: Connection) -> None:
+    def __init__(self, call: CallContext, head: Head, lease: Lease) -> None:
         self._call = call
-        self._connection: Connection | None = connection
+        self._lease: Lease | None = lease
         self._kept: list[bytes] = []  # what `hold` has read ahead
         self.head = head
 
@@ -41,11 +39,11 @@ class Answer:
         """The next piece of the body; b"" at its end. Raises TransportFailure."""
         if self._kept:
             return self._kept.pop(0)
-        connection = self._connection
-        if connection is None:
+        lease = self._lease
+        if lease is None:
             return b""
         try:
-            return await self._next(connection)
+            return await self._next(lease)
         except TransportFailure as failure:
             failure.report = self.report
             self.close()
@@ -73,50 +71,51 @@ class Answer:
 
     def close(self) -> None:
         """End the exchange: back to the pool if it is complete, else closed."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._call.engine.release(connection)
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._call.engine.release(lease)
 
-    async def _next(self, connection: Connection) -> bytes:
-        exchange = connection.exchange
+    async def _next(self, lease: Lease) -> bytes:
+        exchange = lease.exchange
         while True:
             try:
                 piece = exchange.body()
+            except PeerClosed as error:
+                raise self._failure(lease, "RemoteProtocolError", "the peer left", error) from error
             except ProtocolError as error:
-                raise self._failure("RemoteProtocolError", str(error), error) from error
+                raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
             if not isinstance(piece, NeedData):
                 if not piece:
                     self.close()
                 return piece
-            exchange.feed(await self._receive(connection))
+            await self._pull(lease)
 
-    async def _receive(self, connection: Connection) -> bytes:
-        stream = connection.stream
-        call = self._call
-        until, limit = call.until(call.request.timeouts.read)
+    async def _pull(self, lease: Lease) -> None:
+        exchange, call = lease.exchange, self._call
+        seconds = call.request.timeouts.read
+        until = call.until(seconds)
         while True:
             try:
-                data = stream.recv(CHUNK)
+                if exchange.pull():
+                    return
             except OSError as error:
-                message = f"read from {connection.address}: {error}"
-                raise self._failure("ReadError", message, error) from error
-            if data is not None:
-                return data
+                message = f"read from {lease.address}: {error}"
+                raise self._failure(lease, "ReadError", message, error) from error
             if call.now() >= until:
-                message = f"no more of the body from {connection.address} within {limit}"
-                raise self._failure("ReadTimeout", message, None)
-            await Wait(((stream, READ),), until)
+                message = f"no more of the body from {lease.address} within {call.words(seconds)}"
+                raise self._failure(lease, "ReadTimeout", message, None)
+            await Wait(exchange.interests(writing=False), until)
 
-    def _failure(self, kind: str, message: str, cause: BaseException | None) -> TransportFailure:
-        connection = self._connection
-        if connection is not None:
-            self.report.add(
-                self._call.now(),
-                "response",
-                message,
-                address=str(connection.address),
-                local_port=connection.stream.local_port,
-                errno=getattr(cause, "errno", None),
-                progress=Progress.BODY,
-            )
+    def _failure(
+        self, lease: Lease, kind: str, message: str, cause: BaseException | None
+    ) -> TransportFailure:
+        self.report.add(
+            self._call.now(),
+            "response",
+            message,
+            address=str(lease.address),
+            local_port=lease.connection.stream.local_port,
+            errno=getattr(cause, "errno", None),
+            progress=Progress.BODY,
+        )
         return TransportFailure(kind, f"{message}; {Progress.BODY}: never repeated", cause)

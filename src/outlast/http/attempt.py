@@ -1,8 +1,8 @@
-"""One try of a request: a connection from the pool or a dial, the request out, the head in.
+"""One try of a request: a connection checked out, the request sent, the head received.
 
 `go` can be called again after it said SUSPECT: it goes on where it was. What an attempt holds (a
-place in the pool, a connection) goes back at once when it ends, however it ends; a connection
-that did not finish its exchange is never used again.
+place in the pool, an exchange) goes back at once when it ends, however it ends; what did not
+finish its exchange is never used again.
 
 The decision whether to try again is `core.call`'s. Here stands only how far the request got.
 """
@@ -16,14 +16,12 @@ from outlast.core.watch import ResponseWatch, holds_user_timeout
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.checkout import check_out
-from outlast.http.connection import Connection
-from outlast.http.h1 import NeedData, ProtocolError
+from outlast.http.connection import Lease
+from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import BytesBody, Head, StreamBody
-from outlast.net.seam import READ, WRITE, Wait
+from outlast.net.seam import Wait
 
 __all__ = ["Attempt", "Outcome"]
-
-CHUNK = 65_536
 
 
 class Outcome(Enum):
@@ -44,17 +42,16 @@ class Attempt:
     __slots__ = (
         "broken",
         "call",
-        "connection",
         "failure",
         "head",
+        "lease",
         "lifted",
-        "mark",
         "number",
         "place",
         "progress",
         "read_until",
-        "rest",
         "sent",
+        "started",
         "used",
         "watch",
         "watched",
@@ -64,16 +61,15 @@ class Attempt:
         self.call = call
         self.number = number
         self.place = place  # a place in the pool, taken over from a suspect connection
-        self.connection: Connection | None = None
-        self.used: Connection | None = None  # the same, kept for the report
+        self.lease: Lease | None = None
+        self.used: Lease | None = None  # the same, kept for the report
         self.head: Head | None = None
         self.progress = Progress.NOT_SENT
         self.failure: TransportFailure | None = None
-        self.rest: memoryview | None = None  # what is still to be written; None: not begun
+        self.started = False
         self.sent = False
         self.broken: OSError | None = None  # the write side has failed; an answer may still come
-        self.mark = 0
-        self.read_until: float | None = None
+        self.read_until = 0.0  # 0: no read under way
         self.watch: ResponseWatch | None = None
         self.watched = call.watched
         self.lifted = False  # the user timeout is off, because the peer lives but does not read
@@ -81,11 +77,12 @@ class Attempt:
     async def go(self) -> Outcome:
         """Run to the response's head, or until the attempt is suspect or has failed."""
         try:
-            if self.connection is None:
-                self.connection = self.used = await self._check_out()
+            if self.lease is None:
+                place, self.place = self.place, False
+                self.lease = self.used = await check_out(self.call, self.number, place=place)
             if not self.sent:
-                await self._send(self.connection)
-            self.head = await self._receive(self.connection)
+                await self._send(self.lease)
+            self.head = await self._receive(self.lease)
         except _Suspect:
             return Outcome.SUSPECT
         except TransportFailure as failure:
@@ -95,221 +92,189 @@ class Attempt:
         except BaseException:
             self.drop()
             raise
-        self._drop_limit(self.connection)
+        if self.lifted:
+            self._limit(self.lease, self.call.policy.user_timeout)
         return Outcome.ANSWERED
-
-    async def _check_out(self) -> Connection:
-        place, self.place = self.place, False
-        return await check_out(self.call, self.number, place=place)
 
     def drop(self) -> None:
         """End what is under way, at once. Idempotent."""
         if self.place:
             self.place = False
             self.call.engine.pool.free_place()
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            self.call.engine.discard(connection)
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            self.call.engine.discard(lease)
 
     # -- out -------------------------------------------------------------------------------
 
-    async def _send(self, connection: Connection) -> None:
+    async def _send(self, lease: Lease) -> None:
         body = self.call.request.body
-        if self.rest is None:
-            self.mark = connection.stream.written
-            self.rest = memoryview(self._first_bytes(connection))
-        early = await self._write(connection)
+        if not self.started:
+            self.started = True
+            self._queue_start(lease)
+        early = await self._push(lease)
         if isinstance(body, StreamBody) and not early:
-            await self._stream(connection, body)
+            await self._stream(lease, body)
         self.sent = True
         self.watch = None  # from here on it is the response that is waited for
 
-    def _first_bytes(self, connection: Connection) -> bytes:
+    def _queue_start(self, lease: Lease) -> None:
         """The request's head, and its body too if that stands in memory."""
-        request, exchange = self.call.request, connection.exchange
+        request, exchange = self.call.request, lease.exchange
         try:
-            parts = [exchange.request(request.method, request.target, request.headers)]
+            exchange.start(request.method, request.target, request.headers)
             if isinstance(request.body, BytesBody):
                 if request.body.data:
-                    parts.extend(exchange.data(request.body.data))
-                parts.append(exchange.end())
+                    exchange.data(request.body.data)
+                exchange.end()
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
-        return b"".join(parts)
 
-    async def _stream(self, connection: Connection, body: StreamBody) -> None:
+    async def _stream(self, lease: Lease, body: StreamBody) -> None:
         """Send the caller's own chunks. While the caller's code runs nobody watches the socket,
         so no user timeout may stand on it (DESIGN section 7)."""
-        self._limit(connection, 0.0)
+        exchange = lease.exchange
+        self._limit(lease, 0.0)
         try:
             while (chunk := await body.pull()) is not None:
-                if chunk and await self._write_parts(connection, chunk):
-                    return
-            await self._write_parts(connection, None)
-        finally:
-            self._limit(connection, self.call.policy.user_timeout)
-
-    async def _write_parts(self, connection: Connection, chunk: bytes | None) -> bool:
-        exchange = connection.exchange
-        try:
-            framed = [exchange.end()] if chunk is None else exchange.data(chunk)
+                if chunk:
+                    exchange.data(chunk)
+                    if await self._push(lease):
+                        return
+            exchange.end()
+            await self._push(lease)
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
-        for part in framed:
-            self.rest = memoryview(part)
-            if await self._write(connection):
-                return True
-        return False
+        finally:
+            self._limit(lease, self.call.policy.user_timeout)
 
-    async def _write(self, connection: Connection) -> bool:
-        """Hand over what is left. True: stop, the answer is coming before the request's end."""
-        stream = connection.stream
+    async def _push(self, lease: Lease) -> bool:
+        """Hand over what is queued. True: stop, the answer is coming before the request's end."""
         try:
-            while self.rest or not stream.flush():
-                count = stream.send(self.rest) if self.rest else 0
-                if count and self.rest:
-                    self.rest = self.rest[count:]
-                elif await self._blocked(connection):
+            while not lease.exchange.push():
+                self._note_sent(lease)
+                if await self._blocked(lease):
                     return True
         except OSError as error:
-            return self._write_failed(connection, error)
+            return self._write_failed(lease, error)
         finally:
-            self._note_sent(connection)
+            self._note_sent(lease)
         return False
 
-    def _note_sent(self, connection: Connection) -> None:
-        if self.progress is Progress.NOT_SENT and connection.stream.written > self.mark:
+    def _note_sent(self, lease: Lease) -> None:
+        if self.progress is Progress.NOT_SENT and lease.exchange.sent:
             self.progress = Progress.SENT
             self.call.machine.written()
 
-    def _write_failed(self, connection: Connection, error: OSError) -> bool:
+    def _write_failed(self, lease: Lease, error: OSError) -> bool:
         """A server may answer and close before it has read everything: look for that answer."""
-        self._note_sent(connection)
+        self._note_sent(lease)
         if self.progress is Progress.NOT_SENT:
-            raise TransportFailure("WriteError", f"write to {connection.address}: {error}", error)
+            raise TransportFailure("WriteError", f"write to {lease.address}: {error}", error)
         self.broken = error
         return True
 
-    async def _blocked(self, connection: Connection) -> bool:
-        """The peer does not take more now. True if it has something to say."""
-        self._note_sent(connection)
-        stream = connection.stream
-        until, limit = self.call.until(self.call.request.timeouts.write)
+    async def _blocked(self, lease: Lease) -> bool:
+        """The peer does not take more now. True if it has begun to answer, or left."""
+        exchange = lease.exchange
+        limit = self.call.request.timeouts.write
+        until = self.call.until(limit)
         while True:
             now = self.call.now()
             if now >= until:
-                message = f"write to {connection.address} timed out after {limit}"
+                message = f"write to {lease.address} timed out after {self.call.words(limit)}"
                 raise TransportFailure("WriteTimeout", message, final=True)
-            watch = self._watch(connection, now)
-            if await Wait(((stream, READ | WRITE),), min(until, watch.next_look)):
-                break
-            self._look(connection, watch)
-        data = stream.recv(CHUNK)
-        if data is not None:
-            connection.exchange.feed(data)
-        return data is not None
+            watch = self._watch(lease, now)
+            ready = await Wait(exchange.interests(writing=True), min(until, watch.next_look))
+            if ready:
+                exchange.pull()
+                return exchange.begun or exchange.ended
+            self._look(lease, watch)
 
     # -- in --------------------------------------------------------------------------------
 
-    async def _receive(self, connection: Connection) -> Head:
-        exchange = connection.exchange
+    async def _receive(self, lease: Lease) -> Head:
+        exchange = lease.exchange
         while True:
             try:
                 head = exchange.head()
+            except PeerClosed as error:
+                raise self._closed(lease) from error
             except ProtocolError as error:
-                raise self._bad_response(connection, error) from error
+                self.progress = Progress.RESPONSE_BEGUN
+                message = f"{error} ({lease.address})"
+                raise TransportFailure("RemoteProtocolError", message, error) from error
             if not isinstance(head, NeedData):
                 self.progress = Progress.RESPONSE_BEGUN
                 return head
-            data = await self._read(connection)
-            if not data:
-                raise self._closed(connection)
-            exchange.feed(data)
-            self.read_until = None
+            await self._pull(lease)
+            self.read_until = 0.0
 
-    async def _read(self, connection: Connection) -> bytes:
-        """The next bytes of the response, watching the peer's kernel meanwhile."""
-        stream = connection.stream
-        until, limit = self.call.until(self.call.request.timeouts.read)
-        until = self.read_until = self.read_until or until
+    async def _pull(self, lease: Lease) -> None:
+        """Wait until more of the response has come, watching the peer's kernel meanwhile."""
+        exchange, call = lease.exchange, self.call
+        until = self.read_until = self.read_until or call.until(call.request.timeouts.read)
         while True:
-            watch = self._watch(connection, self.call.now())
-            ready = await Wait(((stream, READ),), min(until, watch.next_look))
+            watch = self.watch or self._watch(lease, call.now())
+            ready = await Wait(exchange.interests(writing=False), min(until, watch.next_look))
             try:
-                data = stream.recv(CHUNK) if ready else None
+                if ready and exchange.pull():
+                    return
             except OSError as error:
-                raise self._read_failed(connection, error) from error
-            if data is not None:
-                return data
-            if self.call.now() >= until:
-                message = (
-                    f"no response from {connection.address} within {limit}; the request was sent"
-                )
-                told = f"{message}{self._acknowledged(connection)}"
-                raise TransportFailure("ReadTimeout", told, final=True)
+                raise self._read_failed(lease, error) from error
+            if call.now() >= until:
+                raise self._unanswered(lease)
             if not ready:
-                self._look(connection, watch)
+                self._look(lease, watch)
 
-    def _acknowledged(self, connection: Connection) -> str:
-        """What the peer's kernel has said of the request, in words."""
-        state = connection.stream.send_state()
-        if state is None:
-            return ""
-        if state.acked <= self.mark:
-            return " and never acknowledged by the peer's kernel"
-        return " and acknowledged by the peer's kernel" if not state.unacked else ""
+    def _unanswered(self, lease: Lease) -> TransportFailure:
+        limit = self.call.words(self.call.request.timeouts.read)
+        told = f"no response from {lease.address} within {limit}; the request was sent"
+        state = lease.connection.stream.send_state()
+        if state is not None and state.acked <= lease.exchange.mark:
+            told += " and never acknowledged by the peer's kernel"
+        elif state is not None and not state.unacked:
+            told += " and acknowledged by the peer's kernel"
+        return TransportFailure("ReadTimeout", told, final=True)
 
-    def _closed(self, connection: Connection) -> TransportFailure:
+    def _closed(self, lease: Lease) -> TransportFailure:
         if self.broken is not None:
-            return self._read_failed(connection, self.broken)
-        if connection.exchange.begun:
+            return self._read_failed(lease, self.broken)
+        if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
         text = "Server disconnected without sending a response."
-        return TransportFailure("RemoteProtocolError", f"{text} ({connection.address})")
+        return TransportFailure("RemoteProtocolError", f"{text} ({lease.address})")
 
-    def _bad_response(self, connection: Connection, error: Exception) -> TransportFailure:
-        self.progress = Progress.RESPONSE_BEGUN
-        return TransportFailure("RemoteProtocolError", f"{error} ({connection.address})", error)
-
-    def _read_failed(self, connection: Connection, error: OSError) -> TransportFailure:
-        if connection.exchange.begun:
+    def _read_failed(self, lease: Lease, error: OSError) -> TransportFailure:
+        if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
-        kind, verb = (
-            ("ReadError", "read from") if self.broken is None else ("WriteError", "write to")
-        )
         cause = self.broken or error
-        return TransportFailure(
-            kind, f"{verb} {connection.address}: {cause}; {self.progress}", cause
-        )
+        kind, verb = ("ReadError", "read from") if cause is error else ("WriteError", "write to")
+        message = f"{verb} {lease.address}: {cause}; {self.progress}"
+        return TransportFailure(kind, message, cause)
 
     # -- the watch -------------------------------------------------------------------------
 
-    def _watch(self, connection: Connection, now: float) -> ResponseWatch:
+    def _watch(self, lease: Lease, now: float) -> ResponseWatch:
         if self.watch is None:
-            self.watch = ResponseWatch(now, connection.rtt, self.mark)
+            self.watch = ResponseWatch(now, lease.connection.rtt, lease.exchange.mark)
         return self.watch
 
-    def _look(self, connection: Connection, watch: ResponseWatch) -> None:
+    def _look(self, lease: Lease, watch: ResponseWatch) -> None:
         """Read the kernel's state once; raise if the request is suspect."""
         now = self.call.now()
         if now < watch.next_look:
             return
-        state = connection.stream.send_state()
+        state = lease.connection.stream.send_state()
         suspect = watch.look(state, now)
         wanted = self.call.policy.user_timeout
         if state is not None and wanted:
             self.lifted = not holds_user_timeout(state, wanted)
-            self._limit(connection, 0.0 if self.lifted else wanted)
+            self._limit(lease, 0.0 if self.lifted else wanted)
         if suspect and self.watched:
             self.watched = False  # once: a second attempt is all that this evidence is good for
             raise _Suspect
 
-    def _limit(self, connection: Connection, seconds: float) -> None:
+    def _limit(self, lease: Lease, seconds: float) -> None:
         if self.call.policy.user_timeout:
-            connection.stream.set_user_timeout(seconds)
-
-    def _drop_limit(self, connection: Connection) -> None:
-        """Put the user timeout back if the watch has lifted it."""
-        if self.lifted:
-            self.lifted = False
-            self._limit(connection, self.call.policy.user_timeout)
+            lease.connection.stream.set_user_timeout(seconds)

@@ -54,12 +54,17 @@ class CallContext:
         self.tried: set[Address] = set()
         self.watched = self.policy.watch and request.safe and isinstance(request.body, BytesBody)
 
-    def until(self, seconds: float | None) -> tuple[float, str]:
-        """Where a wait of `seconds` from now ends, and what ends it, in words."""
-        own = Deadline.after(seconds, self.now())
-        if own.at <= self.deadline.at:
-            return own.at, f"{seconds:g} s" if seconds is not None else "ever"
-        return self.deadline.at, f"the call's deadline of {self.policy.deadline:g} s"
+    def until(self, seconds: float | None) -> float:
+        """Where a wait of `seconds` from now ends: by itself, or at the call's deadline."""
+        if seconds is None:
+            return self.deadline.at
+        return min(self.now() + seconds, self.deadline.at)
+
+    def words(self, seconds: float | None) -> str:
+        """What has ended a wait of `seconds`."""
+        if self.deadline.expired(self.now()):
+            return f"the call's deadline of {self.policy.deadline:g} s"
+        return f"{seconds:g} s"
 
     def note(self, connection: Connection, attempt: int, what: str) -> None:
         """Record what became of a connection."""

@@ -97,8 +97,8 @@ class _Driver:
     def _take_place(self) -> bool:
         """A suspect connection gives its place in the pool to the attempt beside it."""
         pool = self.call.engine.pool
-        held = [a.connection for a in self.attempts.values() if a.connection is not None]
-        return any(pool.disown(connection) for connection in held)
+        held = [attempt.lease for attempt in self.attempts.values() if attempt.lease is not None]
+        return any(pool.disown(lease.connection) for lease in held)
 
     async def _next(self) -> tuple[int, Outcome]:
         """The next attempt that has something to say."""
@@ -151,17 +151,17 @@ class _Driver:
         return step
 
     async def _answered(self, attempt: Attempt) -> Next:
-        call, head, connection = self.call, attempt.head, attempt.connection
+        call, head, lease = self.call, attempt.head, attempt.lease
         assert head is not None
-        assert connection is not None
-        attempt.connection = None  # the answer has it now
-        answer = self.answers[attempt.number] = Answer(call, head, connection)
+        assert lease is not None
+        attempt.lease = None  # the answer has it now
+        answer = self.answers[attempt.number] = Answer(call, head, lease)
         wait = None
         if head.status in (429, 503):
             wall_clock = call.engine.network.wall_clock()
             wait = parse_retry_after(head.header(b"retry-after"), wall_clock)
         step = call.machine.answered(attempt.number, head.status, wait, call.now())
-        call.service.answered(connection.address)
+        call.service.answered(lease.address)
         if not isinstance(step, Accept) or attempt.number:
             self._note(attempt, f"answered {head.status}", step)
         if isinstance(step, Accept):
@@ -180,14 +180,14 @@ class _Driver:
         return Accept(number, "its body is too big to be kept while trying again")
 
     def _note(self, attempt: Attempt, what: str, step: Next) -> None:
-        connection = attempt.used
+        used = attempt.used
         cause = None if attempt.failure is None else attempt.failure.cause
         self.call.report.add(
             self.call.now(),
             "request",
             f"{what}: {_words(step)}",
-            address="" if connection is None else str(connection.address),
-            local_port=0 if connection is None else connection.stream.local_port,
+            address="" if used is None else str(used.address),
+            local_port=0 if used is None else used.connection.stream.local_port,
             errno=getattr(cause, "errno", None),
             progress=attempt.progress,
             attempt=attempt.number,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
-from outlast.http.connection import Connection
+from outlast.http.connection import Connection, Lease
 from outlast.http.pool import Grant, Ticket
 from outlast.net.address import Address
 from outlast.net.dial import DialError, DialRequest
@@ -21,7 +21,7 @@ from outlast.net.seam import WAKE, Wait
 __all__ = ["check_out"]
 
 
-async def check_out(call: CallContext, attempt: int, *, place: bool) -> Connection:
+async def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease:
     """A connection for attempt number `attempt`. Raises TransportFailure.
 
     `place`: the attempt brings a place in the pool along, and it is used up here. The first
@@ -39,7 +39,7 @@ class _Checkout:
         self.engine = call.engine
         self.attempt = attempt
 
-    async def run(self, place: bool) -> Connection:
+    async def run(self, place: bool) -> Lease:
         order = self.call.service.order(self.call.now())  # once: every look takes a turn
         if place:
             return await self._dial(order)
@@ -50,8 +50,7 @@ class _Checkout:
             if not isinstance(grant, Connection):
                 return await self._dial(order)
             if grant.stream.quiet():
-                self._use(grant, "reused")
-                return grant
+                return self._use(grant, "reused")
             self.call.note(grant, self.attempt, "closed by the peer while idle")
             self.engine.retire(grant)
 
@@ -88,14 +87,14 @@ class _Checkout:
             raise TransportFailure("PoolTimeout", message, final=True)
         return grant
 
-    def _use(self, connection: Connection, what: str) -> None:
+    def _use(self, connection: Connection, what: str) -> Lease:
         self.call.tried.add(connection.address)
-        connection.requests += 1
         self.call.note(connection, self.attempt, what)
+        return connection.lease()
 
     # -- a new connection ------------------------------------------------------------------
 
-    async def _dial(self, order: Sequence[Address]) -> Connection:
+    async def _dial(self, order: Sequence[Address]) -> Lease:
         """Turn a place in the pool into a connection; the place goes back if that fails."""
         call, engine, started = self.call, self.engine, self.call.now()
         call.report.attempt = self.attempt
@@ -121,8 +120,7 @@ class _Checkout:
         if call.generation != engine.generation:
             engine.retire(connection)
         self._check_open()
-        self._use(connection, "new")
-        return connection
+        return self._use(connection, "new")
 
     def _request(self, now: float, order: Sequence[Address]) -> DialRequest:
         call, engine, policy = self.call, self.engine, self.call.policy

@@ -1,15 +1,16 @@
-"""One pooled connection: a stream, its exchange, and what is known of its age and trust."""
+"""One pooled connection and its books; and a lease of it for one exchange."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from outlast.http.exchange import Exchange
 from outlast.http.h1 import H1Exchange
 from outlast.net.address import Address
 from outlast.net.seam import Stream
 from outlast.target import Origin
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Lease"]
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +26,25 @@ class Connection:
     origin: Origin
     rtt: float
     expires: float
-    exchange: H1Exchange
+    h1: H1Exchange
     idle_since: float = 0.0
     counted: bool = True
     requests: int = 0
+
+    def lease(self) -> Lease:
+        """The connection for one more exchange."""
+        self.requests += 1
+        return Lease(self, self.h1)
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A connection in use for one exchange."""
+
+    connection: Connection
+    exchange: Exchange
+
+    @property
+    def address(self) -> Address:
+        """The endpoint."""
+        return self.connection.address

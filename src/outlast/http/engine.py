@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from outlast.http.connection import Connection
+from outlast.http.connection import Connection, Lease
 from outlast.http.h1 import H1Exchange
 from outlast.http.pool import Pool, PoolLimits
 from outlast.net.options import SocketOption, SocketPlan
@@ -89,7 +89,7 @@ class Engine:
         now = self.network.now()
         policy = self.settings.policy
         age = policy.max_age * self.rng.uniform(1 - AGE_JITTER, 1 + AGE_JITTER)
-        return Connection(stream, stream.address, origin, rtt, now + age, H1Exchange())
+        return Connection(stream, stream.address, origin, rtt, now + age, H1Exchange(stream))
 
     def offer(self, stream: Stream, rtt: float, origin: Origin) -> None:
         """A loser of a race that is usable too: kept if there is room."""
@@ -97,9 +97,9 @@ class Engine:
         if not self.pool.offer(connection, self.network.now()):
             connection.stream.close()
 
-    def release(self, connection: Connection) -> None:
+    def release(self, lease: Lease) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it."""
-        reusable = connection.exchange.next_cycle()
+        connection, reusable = lease.connection, lease.exchange.leave()
         if not self.pool.release(connection, reusable=reusable, now=self.network.now()):
             connection.stream.close()
 
@@ -108,8 +108,9 @@ class Engine:
         self.pool.release(connection, reusable=False, now=self.network.now())
         connection.stream.close()
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, lease: Lease) -> None:
         """Abort a connection whose exchange did not end well."""
+        connection = lease.connection
         self.pool.release(connection, reusable=False, now=self.network.now())
         connection.stream.abort()
 

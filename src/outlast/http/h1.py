@@ -1,8 +1,8 @@
-"""HTTP/1.1 as a sans-IO exchange over h11: bytes in, events out, and marks.
+"""HTTP/1.1 over h11: one exchange after another on a stream.
 
-h11 frames; this module says where a request stands: `begun` (a response byte has come),
-`complete` (the response has ended), `reusable` (another request may follow). Source: RFC 9112.
-It refuses to guess: what h11 calls a protocol error is one.
+h11 frames; this module moves bytes and says where a request stands. Source: RFC 9112. It
+refuses to guess: what h11 calls a protocol error is one, and bytes after a response end the
+connection's use.
 """
 
 from __future__ import annotations
@@ -11,56 +11,93 @@ from collections.abc import Sequence
 
 import h11
 
+from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed
 from outlast.http.message import Head, Headers
+from outlast.net.seam import READ, WRITE, Interest, Stream
 
-__all__ = ["EXPECT_DATA", "H1Exchange", "NeedData", "ProtocolError"]
+__all__ = ["H1Exchange"]
 
-ProtocolError = (h11.RemoteProtocolError, h11.LocalProtocolError)
 MAX_HEAD = 100 * 1024  # httpcore's limit for a response head
-
-
-class NeedData:
-    """More bytes must come before there is an event."""
-
-
-EXPECT_DATA = NeedData()
+CHUNK = 65_536
+JOIN = 65_536  # up to this size head and body leave in one piece
 
 
 class H1Exchange:
-    """One connection's framing: one request after another. Not thread-safe."""
+    """A connection's exchange, made ready again for each request. See `Exchange`."""
 
-    __slots__ = ("_h11", "begun")
+    __slots__ = ("_h11", "_queue", "_reading", "_stream", "_writing", "begun", "ended", "mark")
 
-    def __init__(self) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+        self._stream = stream
+        self._reading = ((stream, READ),)
+        self._writing = ((stream, READ | WRITE),)
+        self._queue: list[bytes | memoryview] = []
+        self.ended = False
         self.begun = False
+        self.mark = 0
 
-    def request(self, method: str, target: bytes, headers: Headers) -> bytes:
-        """Begin a request; the bytes of its head. Raises h11.LocalProtocolError."""
+    @property
+    def sent(self) -> bool:
+        """See `Exchange.sent`."""
+        return self._stream.written > self.mark
+
+    def start(self, method: str, target: bytes, headers: Headers) -> None:
+        """See `Exchange.start`."""
         self.begun = False
+        self.mark = self._stream.written
         event = h11.Request(method=method.encode("ascii"), target=target, headers=list(headers))
-        return self._h11.send(event) or b""
+        self._queue = [self._h11.send(event) or b""]
 
-    def data(self, chunk: bytes) -> Sequence[bytes]:
-        """A piece of the request's body, framed."""
-        return self._h11.send_with_data_passthrough(h11.Data(data=chunk)) or ()
+    def data(self, chunk: bytes) -> None:
+        """See `Exchange.data`."""
+        self._queue.extend(self._h11.send_with_data_passthrough(h11.Data(data=chunk)) or ())
 
-    def end(self) -> bytes:
-        """The end of the request's body."""
-        return self._h11.send(h11.EndOfMessage()) or b""
+    def end(self) -> None:
+        """See `Exchange.end`."""
+        end = self._h11.send(h11.EndOfMessage())
+        if end:
+            self._queue.append(end)
 
-    def feed(self, data: bytes) -> None:
-        """Bytes from the server; empty bytes mean that it has closed."""
+    def push(self) -> bool:
+        """See `Exchange.push`."""
+        queue, stream = self._queue, self._stream
+        if len(queue) > 1 and sum(map(len, queue)) <= JOIN:
+            queue[:] = [b"".join(queue)]
+        while queue:
+            count = stream.send(queue[0])
+            if not count:
+                return False
+            if count == len(queue[0]):
+                del queue[0]
+            else:
+                queue[0] = memoryview(queue[0])[count:]
+        return stream.flush()
+
+    def pull(self) -> bool:
+        """See `Exchange.pull`."""
+        data = self._stream.recv(CHUNK)
+        if data is None:
+            return False
         if data:
             self.begun = True
+        else:
+            self.ended = True
         self._h11.receive_data(data)
+        return True
+
+    def interests(self, *, writing: bool) -> Sequence[Interest]:
+        """See `Exchange.interests`."""
+        return self._writing if writing else self._reading
 
     def head(self) -> Head | NeedData:
-        """The response's head. Interim responses (1xx) are passed over, but for 101."""
+        """See `Exchange.head`. Interim responses (1xx) are passed over, but for 101."""
         while True:
+            if self.ended and not self.begun:
+                raise PeerClosed
             event = self._h11.next_event()
             if event is h11.NEED_DATA:
-                return EXPECT_DATA
+                return NEED_DATA
             if isinstance(event, h11.InformationalResponse) and event.status_code != 101:
                 continue
             if isinstance(event, (h11.Response, h11.InformationalResponse)):
@@ -73,33 +110,23 @@ class H1Exchange:
             raise h11.RemoteProtocolError(f"expected a response, got {type(event).__name__}")
 
     def body(self) -> bytes | NeedData:
-        """The next piece of the response's body; b"" when it has ended."""
+        """See `Exchange.body`."""
         while True:
             event = self._h11.next_event()
             if event is h11.NEED_DATA:
-                return EXPECT_DATA
+                return NEED_DATA
             if isinstance(event, h11.Data):
                 if event.data:
                     return bytes(event.data)
                 continue
             return b""
 
-    @property
-    def complete(self) -> bool:
-        """Whether the response has ended."""
-        return self._h11.their_state is not h11.SEND_BODY
-
-    @property
-    def request_open(self) -> bool:
-        """Whether the request's body has not ended yet."""
-        return self._h11.our_state is h11.SEND_BODY
-
-    def next_cycle(self) -> bool:
-        """Make ready for another request on this connection; False if there can be none."""
-        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+    def leave(self) -> bool:
+        """See `Exchange.leave`."""
+        ours, theirs = self._h11.our_state, self._h11.their_state
+        if ours is not h11.DONE or theirs is not h11.DONE or self.ended:
             return False
         if self._h11.trailing_data[0]:  # bytes after the response: whose are they?
             return False
         self._h11.start_next_cycle()
-        self.begun = False
         return True
