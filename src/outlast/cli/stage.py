@@ -1,0 +1,99 @@
+"""Where the demo takes place: a Service of two pods, and what befalls one of them.
+
+On the kernel: a `KernelLab`, which is incident A itself. Where no lab is possible, `loopback` has
+the nearest thing. Both say what happened when. Each library gets a stage of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
+
+from outlast.cli.record import Happening
+from outlast.testing import KernelLab, privileges
+
+__all__ = ["LEAVES", "POWER_OFF", "KernelStage", "Stage", "enter_namespace"]
+
+POWER_OFF = 3.0
+# The control plane's lag: 40 s from power loss to the end of the endpoint (node-monitor-grace-
+# period of Kubernetes up to 1.31; 50 s since).
+LEAVES = POWER_OFF + 40.0
+
+
+class Stage(Protocol):
+    """A place for the demo. A context manager; closing it ends everything that it started."""
+
+    url: str
+    where: str  # one line for people
+    connections: tuple[str, ...]  # the ways to use connections that can be shown here
+    happenings: list[Happening]
+
+    def running(self) -> AbstractContextManager[object]:
+        """Start the clock and the events. Inside, the calling thread sees the Service."""
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+
+    def __enter__(self) -> Stage:
+        """Build it."""
+
+    def __exit__(self, *exc: object) -> None:
+        """Take it down."""
+
+
+class KernelStage:
+    """Two nodes with a pod each, on this machine's kernel."""
+
+    where = "this machine's kernel: nodes are network namespaces, a Service is NAT by nftables"
+    connections: tuple[str, ...] = ("pooled", "new")
+
+    def __init__(self, number: int) -> None:
+        self.happenings: list[Happening] = []
+        with ExitStack() as stack:
+            self._lab = net = stack.enter_context(KernelLab())
+            # The kernel counts source ports on by destination, in all namespaces together: only
+            # with a VIP of its own is a stage's port reused no sooner than its own dials ask for.
+            for spare in range(number):
+                net.service(f"spare-{spare}.shop.svc:8080")
+            lost, other = net.node("b"), net.node("a")
+            service = net.service("orders.shop.svc:8080", pods=[lost.pod(), other.pod()])
+            self.url = service.url
+            net.at(POWER_OFF, self._do, "node b loses power", lost.power_off)
+            net.at(LEAVES, self._do, "endpoint leaves", service.remove, lost)
+            self._closing = stack.pop_all()
+
+    def running(self) -> AbstractContextManager[object]:
+        """Be on the client node, and let things happen."""
+        return self._lab.running()
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._lab.elapsed()
+
+    def _do(self, what: str, fault: Callable[..., object], *args: object) -> None:
+        self.happenings.append(Happening(self.elapsed(), what))
+        fault(*args)
+
+    def __enter__(self) -> KernelStage:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._closing.close()
+
+
+def enter_namespace() -> None:
+    """Start this process's command line anew where labs are possible, if that is what it takes.
+
+    Returns when it is not: labs are possible here, or not possible at all.
+    """
+    if KernelLab.missing() is None:
+        return
+    command = [sys.executable, *sys.orig_argv[1:]]
+    wrapped = privileges.wrapped(command)
+    if wrapped != command:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execvp(wrapped[0], wrapped)
