@@ -71,7 +71,10 @@ class Stream(Protocol):
         """Called when writable: raises OSError if the dial has failed."""
 
     def recv(self, size: int) -> bytes | None:
-        """Up to `size` bytes; b"" at the end; None if there is nothing now. Raises OSError."""
+        """Up to `size` bytes; b"" at the end; None if there is nothing now. Raises OSError.
+
+        Fewer than `size`: nothing more is held back, so that a wait for READ is right.
+        """
 
     def send(self, data: bytes | memoryview) -> int:
         """Hand over what fits; the number of bytes taken, maybe 0. Raises OSError."""

@@ -29,13 +29,14 @@ CHUNK = 65_536
 class TlsStream:
     """A stream face over a TLS session; see `Stream`. One owner at a time."""
 
-    __slots__ = ("_in", "_out", "_pending", "_raw", "session")
+    __slots__ = ("_broken", "_in", "_out", "_pending", "_raw", "session")
 
     def __init__(self, raw: Stream, context: ssl.SSLContext, name: str | None) -> None:
         self._raw = raw
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._pending = b""
+        self._broken: ssl.SSLError | None = None  # once wrong, OpenSSL may call the rest an end
         self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
 
     def fileno(self) -> int:
@@ -96,15 +97,38 @@ class TlsStream:
 
     def recv(self, size: int) -> bytes | None:
         """See `Stream.recv`. An end without close_notify is an end: the framing above judges."""
-        while True:
-            try:
-                return self.session.read(size)
-            except ssl.SSLWantReadError:
+        data = self._read(size)
+        while data is None:
+            with contextlib.suppress(OSError):  # told to whoever sends; an answer may still come
                 self.flush()
-                if not self.take_in():
-                    return None
+            if not self.take_in():
+                return None
+            data = self._read(size)
+        return data
+
+    def _read(self, size: int) -> bytes | None:
+        """What has been taken in, over as many records as there are; None if there is nothing.
+
+        Nothing may stay behind that still fits: whoever waits for READ waits on the network.
+        """
+        parts: list[bytes] = []
+        while size and self._broken is None:
+            try:
+                part = self.session.read(size)
+            except ssl.SSLWantReadError:
+                return b"".join(parts) if parts else None
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                return b""
+                break
+            except ssl.SSLError as error:
+                self._broken = error
+                break
+            parts.append(part)
+            size -= len(part)
+            if not part or not (self._in.pending or self.session.pending()):
+                break
+        if self._broken is not None and not parts:
+            raise self._broken
+        return b"".join(parts)
 
     def send(self, data: bytes | memoryview) -> int:
         """See `Stream.send`. What is taken may be kept back: see `flush`."""
@@ -127,10 +151,10 @@ class TlsStream:
 
     def quiet(self) -> bool:
         """See `Stream.quiet`. Session tickets may come at any time and mean nothing."""
-        if self._raw.quiet():
-            return True
         try:
-            return self._raw.quiet() if self.take_in() and self._nothing_to_read() else False
+            if not self._raw.quiet() and not self.take_in():
+                return False
+            return self._nothing_to_read() and self._raw.quiet()
         except OSError:
             return False
 
@@ -187,12 +211,24 @@ async def handshake(raw: Stream, *, context: ssl.SSLContext, name: str | None) -
     """
     stream = TlsStream(raw, context, name)
     while True:
-        mask = stream.step_handshake()
+        mask = _step(stream)
         if not mask:
             return stream
         await Wait(((raw, mask),))
         if mask == READ:
             _arrived(stream)
+
+
+def _step(stream: TlsStream) -> int:
+    try:
+        return stream.step_handshake()
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+        text = f"TLS handshake with {stream.address}: the peer closed the connection"
+        raise ConnectionResetError(errno.ECONNRESET, text) from error
+    except ssl.SSLError:
+        with contextlib.suppress(OSError):
+            stream.flush()  # the alert: the server's log shall say why
+        raise
 
 
 def _arrived(stream: TlsStream) -> None:
