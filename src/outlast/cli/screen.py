@@ -73,6 +73,7 @@ class Progress:
                 counts = [f"{total.ok}/{total.slow}/{total.errors}" for total in totals]
                 self._line(f"{due:4} s  " + "".join(f"{count:<18}" for count in counts))
                 due += _LINE_EVERY
+        self._line("")
 
     def _line(self, text: str) -> None:
         self._console.print(Text(text.rstrip()), soft_wrap=True)
@@ -86,7 +87,6 @@ def _going_on(work: Sequence[Future[None]]) -> bool:
 
 def account(console: Console, run: Run) -> None:
     """Everything about a run that is over."""
-    console.print()
     for line in _time_line(console, run.series, run.happenings, run.length, run.seconds):
         console.print(line, no_wrap=True, crop=False)
     console.print(_key(console), style="dim")
