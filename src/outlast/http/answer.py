@@ -16,7 +16,9 @@ from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
 from outlast.net.seam import Wait
 
-__all__ = ["Answer"]
+__all__ = ["MUTE", "Answer"]
+
+MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last for a while
 
 
 class Answer:
@@ -46,10 +48,12 @@ class Answer:
             return await self._next(lease)
         except TransportFailure as failure:
             failure.report = self.report
-            self.close()
+            if failure.kind in MUTE:
+                self._call.service.failed(lease.address, self._call.now())
+            self._drop()
             raise
         except BaseException:
-            self.close()
+            self._drop()
             raise
 
     async def hold(self, most: int) -> bool:
@@ -75,6 +79,12 @@ class Answer:
         if lease is not None:
             self._call.engine.release(lease)
 
+    def _drop(self) -> None:
+        """End an exchange that broke, at once."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._call.engine.discard(lease)
+
     async def _next(self, lease: Lease) -> bytes:
         exchange = lease.exchange
         while True:
@@ -94,7 +104,7 @@ class Answer:
         exchange, call = lease.exchange, self._call
         seconds = call.request.timeouts.read
         until = call.until(seconds)
-        while True:
+        while not call.late:
             try:
                 if exchange.pull():
                     return
@@ -102,9 +112,10 @@ class Answer:
                 message = f"read from {lease.address}: {error}"
                 raise self._failure(lease, "ReadError", message, error) from error
             if call.now() >= until:
-                message = f"no more of the body from {lease.address} within {call.words(seconds)}"
-                raise self._failure(lease, "ReadTimeout", message, None)
+                break
             await Wait(exchange.interests(writing=False), until)
+        message = f"no more of the body from {lease.address} within {call.words(seconds)}"
+        raise self._failure(lease, "ReadTimeout", message, None)
 
     def _failure(
         self, lease: Lease, kind: str, message: str, cause: BaseException | None

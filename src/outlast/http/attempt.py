@@ -42,10 +42,10 @@ class Attempt:
     __slots__ = (
         "broken",
         "call",
+        "early",
         "failure",
         "head",
         "lease",
-        "lifted",
         "number",
         "place",
         "progress",
@@ -72,7 +72,7 @@ class Attempt:
         self.read_until = 0.0  # 0: no read under way
         self.watch: ResponseWatch | None = None
         self.watched = call.watched
-        self.lifted = False  # the user timeout is off, because the peer lives but does not read
+        self.early = False  # the answer comes before the request was all sent
 
     async def go(self) -> Outcome:
         """Run to the response's head, or until the attempt is suspect or has failed."""
@@ -92,8 +92,8 @@ class Attempt:
         except BaseException:
             self.drop()
             raise
-        if self.lifted:
-            self._limit(self.lease, self.call.policy.user_timeout)
+        if self.early:  # nobody watches what is left unsent, and the peer may never read it
+            self._limit(self.lease, 0.0)
         return Outcome.ANSWERED
 
     def drop(self) -> None:
@@ -112,9 +112,9 @@ class Attempt:
         if not self.started:
             self.started = True
             self._queue_start(lease)
-        early = await self._push(lease)
-        if isinstance(body, StreamBody) and not early:
-            await self._stream(lease, body)
+        self.early = await self._push(lease)
+        if isinstance(body, StreamBody) and not self.early:
+            self.early = await self._stream(lease, body)
         self.sent = True
         self.watch = None  # from here on it is the response that is waited for
 
@@ -130,19 +130,21 @@ class Attempt:
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
 
-    async def _stream(self, lease: Lease, body: StreamBody) -> None:
-        """Send the caller's own chunks. While the caller's code runs nobody watches the socket,
-        so no user timeout may stand on it (DESIGN section 7)."""
+    async def _stream(self, lease: Lease, body: StreamBody) -> bool:
+        """Send the caller's own chunks; as `_push`. While the caller's code runs nobody watches
+        the socket, so no user timeout may stand on it (DESIGN section 7)."""
         exchange = lease.exchange
         self._limit(lease, 0.0)
         try:
             while (chunk := await body.pull()) is not None:
+                if self.call.late:
+                    raise self._write_timeout(lease)
                 if chunk:
                     exchange.data(chunk)
                     if await self._push(lease):
-                        return
+                        return True
             exchange.end()
-            await self._push(lease)
+            return await self._push(lease)
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         finally:
@@ -175,57 +177,72 @@ class Attempt:
         return True
 
     async def _blocked(self, lease: Lease) -> bool:
-        """The peer does not take more now. True if it has begun to answer, or left."""
+        """The peer does not take more now. True if it has answered already."""
         exchange = lease.exchange
-        limit = self.call.request.timeouts.write
-        until = self.call.until(limit)
+        until = self.call.until(self.call.request.timeouts.write)
         while True:
             now = self.call.now()
             if now >= until:
-                message = f"write to {lease.address} timed out after {self.call.words(limit)}"
-                raise TransportFailure("WriteTimeout", message, final=True)
+                raise self._write_timeout(lease)
             watch = self._watch(lease, now)
             ready = await Wait(exchange.interests(writing=True), min(until, watch.next_look))
             if ready:
-                exchange.pull()
-                return exchange.begun or exchange.ended
+                if exchange.pull():
+                    self.head = self._next_head(lease)
+                return self.head is not None
             self._look(lease, watch)
+
+    def _write_timeout(self, lease: Lease) -> TransportFailure:
+        limit = self.call.words(self.call.request.timeouts.write)
+        message = f"write to {lease.address} timed out after {limit}"
+        return TransportFailure("WriteTimeout", message, final=True)
 
     # -- in --------------------------------------------------------------------------------
 
     async def _receive(self, lease: Lease) -> Head:
-        exchange = lease.exchange
-        while True:
-            try:
-                head = exchange.head()
-            except PeerClosed as error:
-                raise self._closed(lease) from error
-            except ProtocolError as error:
-                self.progress = Progress.RESPONSE_BEGUN
-                message = f"{error} ({lease.address})"
-                raise TransportFailure("RemoteProtocolError", message, error) from error
-            if not isinstance(head, NeedData):
-                self.progress = Progress.RESPONSE_BEGUN
-                return head
+        while (head := self.head or self._next_head(lease)) is None:
             await self._pull(lease)
             self.read_until = 0.0
+        return head
+
+    def _next_head(self, lease: Lease) -> Head | None:
+        """The response's head, if it has come."""
+        try:
+            head = lease.exchange.head()
+        except PeerClosed as error:
+            raise self._closed(lease) from error
+        except ProtocolError as error:
+            self.progress = Progress.RESPONSE_BEGUN
+            message = f"{error} ({lease.address})"
+            raise TransportFailure("RemoteProtocolError", message, error) from error
+        if isinstance(head, NeedData):
+            return None
+        self.progress = Progress.RESPONSE_BEGUN
+        return head
 
     async def _pull(self, lease: Lease) -> None:
         """Wait until more of the response has come, watching the peer's kernel meanwhile."""
         exchange, call = lease.exchange, self.call
+        if call.late:
+            raise self._unanswered(lease)
         until = self.read_until = self.read_until or call.until(call.request.timeouts.read)
+        if exchange.begun and self._arrived(lease):  # one read of TLS may leave more behind
+            return
         while True:
             watch = self.watch or self._watch(lease, call.now())
             ready = await Wait(exchange.interests(writing=False), min(until, watch.next_look))
-            try:
-                if ready and exchange.pull():
-                    return
-            except OSError as error:
-                raise self._read_failed(lease, error) from error
+            if ready and self._arrived(lease):
+                return
             if call.now() >= until:
                 raise self._unanswered(lease)
             if not ready:
                 self._look(lease, watch)
+
+    def _arrived(self, lease: Lease) -> bool:
+        try:
+            return lease.exchange.pull()
+        except OSError as error:
+            raise self._read_failed(lease, error) from error
 
     def _unanswered(self, lease: Lease) -> TransportFailure:
         limit = self.call.words(self.call.request.timeouts.read)
@@ -268,13 +285,11 @@ class Attempt:
         state = lease.connection.stream.send_state()
         suspect = watch.look(state, now)
         wanted = self.call.policy.user_timeout
-        if state is not None and wanted:
-            self.lifted = not holds_user_timeout(state, wanted)
-            self._limit(lease, 0.0 if self.lifted else wanted)
+        if state is not None:
+            self._limit(lease, wanted if holds_user_timeout(state, wanted) else 0.0)
         if suspect and self.watched:
             self.watched = False  # once: a second attempt is all that this evidence is good for
             raise _Suspect
 
     def _limit(self, lease: Lease, seconds: float) -> None:
-        if self.call.policy.user_timeout:
-            lease.connection.stream.set_user_timeout(seconds)
+        lease.connection.limit(seconds)

@@ -6,6 +6,8 @@ the policy's deadline bounds everything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from outlast.core.call import Call
 from outlast.core.deadline import Deadline, Stopwatch
 from outlast.core.report import Report
@@ -28,6 +30,7 @@ class CallContext:
         "generation",
         "machine",
         "now",
+        "order",
         "policy",
         "pool_time",
         "report",
@@ -51,8 +54,21 @@ class CallContext:
         self.connect_time = Stopwatch(request.timeouts.connect)
         self.pool_time = Stopwatch(request.timeouts.pool)
         self.report = Report(self.now())
+        self.order: Sequence[Address] = ()
         self.tried: set[Address] = set()
         self.watched = self.policy.watch and request.safe and isinstance(request.body, BytesBody)
+
+    def endpoints(self) -> Sequence[Address]:
+        """The endpoints in the order of this call's turn. A call takes one turn, however many
+        attempts it makes: else calls that need two would all begin with the same endpoint."""
+        service, now = self.service, self.now()
+        self.order = service.arrange(self.order, now) if self.order else service.order(now)
+        return self.order
+
+    @property
+    def late(self) -> bool:
+        """Whether the call's deadline has come."""
+        return self.deadline.at <= self.now()
 
     def until(self, seconds: float | None) -> float:
         """Where a wait of `seconds` from now ends: by itself, or at the call's deadline."""
@@ -65,6 +81,11 @@ class CallContext:
         if self.deadline.expired(self.now()):
             return f"the call's deadline of {self.policy.deadline:g} s"
         return f"{seconds:g} s"
+
+    def doubts(self, status: int) -> bool:
+        """Whether the policy has a word to say on answers of this status."""
+        named = self.policy.unsafe_status.get(self.request.method, frozenset())
+        return status in self.policy.retry_status or status in named
 
     def note(self, connection: Connection, attempt: int, what: str) -> None:
         """Record what became of a connection."""

@@ -10,7 +10,7 @@ from outlast.core.call import Accept, Call, CallPlan, Failure, GiveUp, Next, Try
 from outlast.core.classify import parse_retry_after
 from outlast.core.deadline import Deadline
 from outlast.errors import TransportFailure
-from outlast.http.answer import Answer
+from outlast.http.answer import MUTE, Answer
 from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
 from outlast.http.engine import Engine
@@ -19,14 +19,13 @@ from outlast.net.run import Strands, sleep_until
 
 __all__ = ["run_call"]
 
-_MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last for a while
 HOLD = 65_536  # bytes of a retryable answer that are kept, in case nothing better comes
 
 
 async def run_call(engine: Engine, request: Request) -> Answer:
     """Carry one call out. Raises TransportFailure with its report."""
     now = engine.network.now()
-    service = engine.service(request.origin)
+    service = engine.service(request.route.origin)
     service.request(now)
     policy = request.policy
     deadline = Deadline.after(policy.deadline, now)
@@ -88,11 +87,9 @@ class _Driver:
     # -- attempts --------------------------------------------------------------------------
 
     async def _start(self, step: Try) -> None:
-        place = self._take_place()
         if step.at > self.call.now():
             await sleep_until(step.at)
-        attempt = Attempt(self.call, step.number, place=place)
-        self.attempts[step.number] = attempt
+        self.attempts[step.number] = Attempt(self.call, step.number, place=self._take_place())
 
     def _take_place(self) -> bool:
         """A suspect connection gives its place in the pool to the attempt beside it."""
@@ -142,7 +139,7 @@ class _Driver:
         failure = attempt.failure
         assert failure is not None
         self.failures[attempt.number] = failure
-        if failure.kind in _MUTE and attempt.used is not None:
+        if failure.kind in MUTE and attempt.used is not None:
             self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(
             attempt.number, Failure(attempt.progress, final=failure.final), now
@@ -162,22 +159,24 @@ class _Driver:
             wait = parse_retry_after(head.header(b"retry-after"), wall_clock)
         step = call.machine.answered(attempt.number, head.status, wait, call.now())
         call.service.answered(lease.address)
-        if not isinstance(step, Accept) or attempt.number:
+        if attempt.number or not isinstance(step, Accept) or call.doubts(head.status):
             self._note(attempt, f"answered {head.status}", step)
         if isinstance(step, Accept):
             return step
-        return await self._hold(attempt.number, answer, step)
+        return await self._hold(attempt, answer, step)
 
-    async def _hold(self, number: int, answer: Answer, step: Next) -> Next:
+    async def _hold(self, attempt: Attempt, answer: Answer, step: Next) -> Next:
         """Keep an answer that something better may follow; one too big to keep is taken."""
         try:
             if await answer.hold(HOLD):
                 return step
         except TransportFailure as failure:
-            del self.answers[number]
-            self.failures[number] = failure
+            del self.answers[attempt.number]
+            self.failures[attempt.number] = failure
             return step
-        return Accept(number, "its body is too big to be kept while trying again")
+        step = Accept(attempt.number, "its body is too big to be kept while trying again")
+        self._note(attempt, "not repeated", step)
+        return step
 
     def _note(self, attempt: Attempt, what: str, step: Next) -> None:
         used = attempt.used

@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
-from outlast.http.pool import Grant, Ticket
+from outlast.http.h1 import H1Exchange
+from outlast.http.pool import Grant, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.dial import DialError, DialRequest
+from outlast.net.options import SocketPlan
 from outlast.net.race_driver import dial
-from outlast.net.seam import WAKE, Wait
+from outlast.net.seam import WAKE, Stream, Wait
 
 __all__ = ["check_out"]
+
+AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
 async def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease:
@@ -40,19 +44,17 @@ class _Checkout:
         self.attempt = attempt
 
     async def run(self, place: bool) -> Lease:
-        order = self.call.service.order(self.call.now())  # once: every look takes a turn
+        order = self.call.endpoints()
         if place:
             return await self._dial(order)
-        fresh = [address for address in order if address not in self.call.tried]
-        while True:
-            self._check_open()
-            grant = await self._grant(fresh)
-            if not isinstance(grant, Connection):
-                return await self._dial(order)
+        self._check_open()
+        grant = await self._grant([each for each in order if each not in self.call.tried])
+        while isinstance(grant, Connection):
             if grant.stream.quiet():
                 return self._use(grant, "reused")
             self.call.note(grant, self.attempt, "closed by the peer while idle")
-            self.engine.retire(grant)
+            grant = self.engine.replace(grant)
+        return await self._dial(order)
 
     def _check_open(self) -> None:
         if self.call.generation != self.engine.generation:
@@ -62,24 +64,27 @@ class _Checkout:
     # -- the pool --------------------------------------------------------------------------
 
     async def _grant(self, order: Sequence[Address]) -> Connection | Grant:
-        grant, dead = self.engine.pool.take(self.call.request.origin, order, self.call.now())
+        call = self.call
+        want = Want(call.request.route, order, call.policy.idle_expiry)
+        grant, dead = self.engine.pool.take(want, call.now())
         self.engine.close(dead)
-        return grant if grant is not None else await self._queue()
+        return grant if grant is not None else await self._queue(want)
 
-    async def _queue(self) -> Connection | Grant:
+    async def _queue(self, want: Want) -> Connection | Grant:
         """Stand in line for a connection or a place."""
         call, pool, started = self.call, self.engine.pool, self.call.now()
         refuse = frozenset(call.tried) if self.attempt == 0 else None
-        ticket = Ticket(call.request.origin, refuse, self.engine.network.waiter())
+        ticket = Ticket(want.route, refuse, self.engine.network.waiter())
         until = call.pool_time.deadline(started).earlier(call.deadline).at
-        pool.queue(ticket)
+        self.engine.close(pool.queue(ticket, want, started))
         try:
             while ticket.grant is None and call.now() < until:
                 await Wait(((ticket.waiter, WAKE),), until)
-            grant, ticket.grant = ticket.grant, None
-        finally:
-            call.pool_time.spend(started, call.now())
+        except BaseException:
             self.engine.close(pool.leave(ticket, call.now()))
+            raise
+        grant = pool.collect(ticket)
+        call.pool_time.spend(started, call.now())
         waited = f"waited {call.now() - started:.3f} s for a connection"
         call.report.add(call.now(), "pool", waited, attempt=self.attempt)
         if grant is None:
@@ -89,6 +94,7 @@ class _Checkout:
 
     def _use(self, connection: Connection, what: str) -> Lease:
         self.call.tried.add(connection.address)
+        connection.limit(self.call.policy.user_timeout)
         self.call.note(connection, self.attempt, what)
         return connection.lease()
 
@@ -111,22 +117,39 @@ class _Checkout:
             raise
         finally:
             call.connect_time.spend(started, call.now())
-        if request.plan.user_timeout != call.policy.user_timeout:
-            won.stream.set_user_timeout(call.policy.user_timeout)
-        connection = engine.connection(won.stream, won.rtt, call.request.origin)
+        connection, *spare = (
+            self._connection(stream, won.rtt, request.plan) for stream in (won.stream, *won.spare)
+        )
         engine.pool.adopt(connection)
-        for spare in won.spare:
-            engine.offer(spare, won.rtt, call.request.origin)
+        for other in spare:
+            engine.offer(other)
         if call.generation != engine.generation:
             engine.retire(connection)
         self._check_open()
         return self._use(connection, "new")
 
+    def _connection(self, stream: Stream, rtt: float, plan: SocketPlan) -> Connection:
+        """A new connection's books. How old it may get, and what the kernel may hold
+        unacknowledged on it now that it stands, are this call's to say."""
+        call, policy = self.call, self.call.policy
+        age = policy.max_age * self.engine.rng.uniform(1 - AGE_JITTER, 1 + AGE_JITTER)
+        connection = Connection(
+            stream,
+            stream.address,
+            call.request.route,
+            rtt,
+            call.now() + age,
+            plan.user_timeout,
+            H1Exchange(stream),
+        )
+        connection.limit(policy.user_timeout)
+        return connection
+
     def _request(self, now: float, order: Sequence[Address]) -> DialRequest:
         call, engine, policy = self.call, self.engine, self.call.policy
         finish = None
-        if call.request.origin.scheme == "https":
-            finish = functools.partial(engine.secure, name=call.request.server_name)
+        if call.request.route.origin.scheme == "https":
+            finish = functools.partial(engine.secure, name=call.request.route.server_name)
         name = call.service.target.name
         deadline = call.connect_time.deadline(now).earlier(call.deadline)
         return DialRequest(
@@ -138,5 +161,22 @@ class _Checkout:
             finish=finish,
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,
-            watcher=call.service,
+            watcher=_TriedLast(call) if call.tried else call.service,
         )
+
+
+class _TriedLast:
+    """A service whose endpoints are dialled in its order, but those that a call has tried last."""
+
+    __slots__ = ("_call", "answered", "failed", "resolved", "silent")
+
+    def __init__(self, call: CallContext) -> None:
+        service = call.service
+        self._call = call
+        self.answered, self.failed = service.answered, service.failed
+        self.resolved, self.silent = service.resolved, service.silent
+
+    def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
+        """See `DialWatcher.arrange`."""
+        order = self._call.service.arrange(addresses, now)
+        return sorted(order, key=self._call.tried.__contains__)

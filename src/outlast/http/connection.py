@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from outlast.http.exchange import Exchange
 from outlast.http.h1 import H1Exchange
+from outlast.http.message import Route
 from outlast.net.address import Address
 from outlast.net.seam import Stream
-from outlast.target import Origin
 
 __all__ = ["Connection", "Lease"]
 
@@ -17,19 +17,27 @@ __all__ = ["Connection", "Lease"]
 class Connection:
     """A connection and its books; times on the network's clock. Compared by identity.
 
-    `rtt`: seconds. `expires`: when it is too old for another request. `counted`: whether it
-    holds one of the pool's places; a suspect one does not any more.
+    `rtt`: seconds. `expires`: when it is too old for another request. `user_timeout`: what stands
+    on the socket, in seconds; 0 for off. `counted`: whether it holds one of the pool's places; a
+    suspect one does not any more.
     """
 
     stream: Stream
     address: Address
-    origin: Origin
+    route: Route
     rtt: float
     expires: float
+    user_timeout: float
     h1: H1Exchange
     idle_since: float = 0.0
     counted: bool = True
     requests: int = 0
+
+    def limit(self, seconds: float) -> None:
+        """Have the kernel hold unacknowledged data no longer than this; 0 for no limit."""
+        if seconds != self.user_timeout:
+            self.user_timeout = seconds
+            self.stream.set_user_timeout(seconds)
 
     def lease(self) -> Lease:
         """The connection for one more exchange."""

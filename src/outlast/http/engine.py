@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from outlast.http.connection import Connection, Lease
-from outlast.http.h1 import H1Exchange
-from outlast.http.pool import Pool, PoolLimits
+from outlast.http.pool import Grant, Pool, PoolLimits
 from outlast.net.options import SocketOption, SocketPlan
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
@@ -24,7 +23,7 @@ from outlast.target import Origin, Target, target_of
 
 __all__ = ["Engine", "EngineSettings"]
 
-AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
+ALPN = ["http/1.1"]
 CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its own deadline
 
 
@@ -82,18 +81,11 @@ class Engine:
         """TLS over `stream`, verified for `name`."""
         if self._context is None:
             self._context = self.settings.context()
+        self._context.set_alpn_protocols(ALPN)  # a shared context may be in others' use too
         return await handshake(stream, context=self._context, name=name)
 
-    def connection(self, stream: Stream, rtt: float, origin: Origin) -> Connection:
-        """A new connection's books."""
-        now = self.network.now()
-        policy = self.settings.policy
-        age = policy.max_age * self.rng.uniform(1 - AGE_JITTER, 1 + AGE_JITTER)
-        return Connection(stream, stream.address, origin, rtt, now + age, H1Exchange(stream))
-
-    def offer(self, stream: Stream, rtt: float, origin: Origin) -> None:
+    def offer(self, connection: Connection) -> None:
         """A loser of a race that is usable too: kept if there is room."""
-        connection = self.connection(stream, rtt, origin)
         if not self.pool.offer(connection, self.network.now()):
             connection.stream.close()
 
@@ -104,9 +96,16 @@ class Engine:
             connection.stream.close()
 
     def retire(self, connection: Connection) -> None:
-        """Close an idle connection in good order: the peer has left it, or it is not wanted."""
+        """Close a connection in good order that is not wanted."""
         self.pool.release(connection, reusable=False, now=self.network.now())
         connection.stream.close()
+
+    def replace(self, closed: Connection) -> Connection | Grant:
+        """For an idle connection that the peer has closed: another one, or its place."""
+        grant, dead = self.pool.replace(closed, self.network.now())
+        closed.stream.close()
+        self.close(dead)
+        return grant
 
     def discard(self, lease: Lease) -> None:
         """Abort a connection whose exchange did not end well."""
@@ -121,7 +120,6 @@ class Engine:
             self.generation += 1
             connections, busy = self.pool.drain()
             for connection in busy:
-                connection.expires = -math.inf  # not for another request
                 connection.stream.shut()
         for connection in connections:
             connection.stream.close()

@@ -25,7 +25,17 @@ JOIN = 65_536  # up to this size head and body leave in one piece
 class H1Exchange:
     """A connection's exchange, made ready again for each request. See `Exchange`."""
 
-    __slots__ = ("_h11", "_queue", "_reading", "_stream", "_writing", "begun", "ended", "mark")
+    __slots__ = (
+        "_h11",
+        "_queue",
+        "_reading",
+        "_stream",
+        "_whole",
+        "_writing",
+        "begun",
+        "ended",
+        "mark",
+    )
 
     def __init__(self, stream: Stream) -> None:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
@@ -33,6 +43,7 @@ class H1Exchange:
         self._reading = ((stream, READ),)
         self._writing = ((stream, READ | WRITE),)
         self._queue: list[bytes | memoryview] = []
+        self._whole = True  # all that was queued has been handed over
         self.ended = False
         self.begun = False
         self.mark = 0
@@ -48,6 +59,7 @@ class H1Exchange:
         self.mark = self._stream.written
         event = h11.Request(method=method.encode("ascii"), target=target, headers=list(headers))
         self._queue = [self._h11.send(event) or b""]
+        self._whole = False
 
     def data(self, chunk: bytes) -> None:
         """See `Exchange.data`."""
@@ -62,6 +74,7 @@ class H1Exchange:
     def push(self) -> bool:
         """See `Exchange.push`."""
         queue, stream = self._queue, self._stream
+        self._whole = False
         if len(queue) > 1 and sum(map(len, queue)) <= JOIN:
             queue[:] = [b"".join(queue)]
         while queue:
@@ -72,7 +85,8 @@ class H1Exchange:
                 del queue[0]
             else:
                 queue[0] = memoryview(queue[0])[count:]
-        return stream.flush()
+        self._whole = stream.flush()
+        return self._whole
 
     def pull(self) -> bool:
         """See `Exchange.pull`."""
@@ -123,6 +137,8 @@ class H1Exchange:
 
     def leave(self) -> bool:
         """See `Exchange.leave`."""
+        if not self._whole:  # answered before all was sent: the rest would begin the next request
+            return False
         ours, theirs = self._h11.our_state, self._h11.their_state
         if ours is not h11.DONE or theirs is not h11.DONE or self.ended:
             return False

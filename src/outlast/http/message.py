@@ -13,7 +13,7 @@ from typing import TypeAlias
 from outlast.policy import Policy
 from outlast.target import Origin
 
-__all__ = ["BytesBody", "Head", "Headers", "Request", "StreamBody", "Timeouts"]
+__all__ = ["BytesBody", "Head", "Headers", "Request", "Route", "StreamBody", "Timeouts"]
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -54,10 +54,18 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """What a connection may be shared for: an origin, and the name that TLS has verified."""
+
+    origin: Origin
+    server_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the engine needs of a request."""
 
-    origin: Origin
+    route: Route
     method: str
     target: bytes
     headers: Headers
@@ -65,7 +73,6 @@ class Request:
     timeouts: Timeouts
     policy: Policy
     safe: bool  # idempotent, or with an Idempotency-Key, or by the policy's word
-    server_name: str  # what TLS verifies
 
 
 @dataclass(frozen=True, slots=True)

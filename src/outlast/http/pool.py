@@ -5,24 +5,28 @@ stack per endpoint (the warmest is used first) and in one list by age (the colde
 first); waiters stand in one queue, first come, first served. No I/O happens under the lock:
 what must be closed is returned, and the caller closes it.
 
+Nobody waits while a place is free or an idle connection could give way: whoever is to stand in
+line is served at once if there is something after all, under the same lock.
+
 Limits are httpx's: `max_connections` counts every connection and every dial under way,
 `max_keepalive` the idle ones. A race counts as one, however many sockets it opens. Thread-safe.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
 
 from outlast.http.connection import Connection
+from outlast.http.message import Route
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
-from outlast.target import Origin
 
-__all__ = ["PLACE", "Grant", "Pool", "PoolLimits", "Ticket"]
+__all__ = ["PLACE", "Grant", "Pool", "PoolLimits", "Ticket", "Want"]
 
 
 class Grant(Enum):
@@ -43,19 +47,28 @@ class PoolLimits:
     idle_expiry: float
 
 
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a call can use: an idle connection to one of `order`, not idle for `idle_expiry`
+    seconds; the first endpoint if there is a choice. An empty `order`: a place only."""
+
+    route: Route
+    order: Sequence[Address]
+    idle_expiry: float = math.inf
+
+
 @dataclass(slots=True, eq=False)
 class Ticket:
     """A stand in the queue. `grant` stands once `waiter` was woken."""
 
-    origin: Origin
+    route: Route
     refuse: frozenset[Address] | None  # endpoints not to be served from; None: no idle ones at all
     waiter: Waiter
     grant: Connection | Grant | None = None
-    left: bool = False
 
     def takes(self, connection: Connection) -> bool:
         """Whether this connection would do."""
-        if self.refuse is None or connection.origin != self.origin:
+        if self.refuse is None or connection.route != self.route:
             return False
         return connection.address not in self.refuse
 
@@ -67,59 +80,66 @@ class Pool:
         self._limits = limits
         self._lock = Lock()
         self._count = 0
-        self._stacks: dict[tuple[Origin, Address], deque[Connection]] = {}
-        self._by_age: dict[Connection, None] = {}
-        self._queue: deque[Ticket] = deque()
+        self._stacks: dict[tuple[Route, Address], deque[Connection]] = {}
+        # Ordered: the first of a plain dict is found by walking over what was deleted before it.
+        self._by_age: OrderedDict[Connection, None] = OrderedDict()
+        self._queue: OrderedDict[Ticket, None] = OrderedDict()
         self._busy: dict[Connection, None] = {}
         self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
 
     # -- taking ----------------------------------------------------------------------------
 
-    def take(
-        self, origin: Origin, order: Sequence[Address], now: float
-    ) -> tuple[Connection | Grant | None, list[Connection]]:
-        """An idle connection to the first endpoint of `order`, or a place for a new one.
+    def take(self, want: Want, now: float) -> tuple[Connection | Grant | None, list[Connection]]:
+        """An idle connection, or a place for a new one; None if there is neither: then `queue`.
 
-        None if there is neither: then `queue`. Also returns what must be closed. An empty
-        `order` asks for a place only.
+        Also returns what must be closed.
         """
         with self._lock:
-            dead = self._expired(now)
-            if self._waiting():
-                return None, dead
-            if order:
-                connection = self._pop(origin, order[0])
-                if connection is not None:
-                    return connection, dead
-            if self._count < self._limits.max_connections:
-                self._count += 1
-                return PLACE, dead
-            for coldest in self._by_age:
-                self._forget(coldest)
-                dead.append(coldest)
-                return PLACE, dead
-            return None, dead
+            return self._take(want, now)
 
-    def queue(self, ticket: Ticket) -> None:
-        """Stand in line; the grant comes with the waiter's wake."""
+    def queue(self, ticket: Ticket, want: Want, now: float) -> list[Connection]:
+        """Stand in line; the grant comes with the waiter's wake. Returns what must be closed."""
         with self._lock:
-            self._queue.append(ticket)
+            grant, dead = self._take(want, now)
+            if grant is None:
+                self._queue[ticket] = None
+            else:  # freed since `take`, when nobody stood in line
+                self._grant(ticket, grant)
+        self._ring()
+        return dead
+
+    def collect(self, ticket: Ticket) -> Connection | Grant | None:
+        """Leave the line with what was granted, if there was anything."""
+        with self._lock:
+            return self._leave(ticket)
 
     def leave(self, ticket: Ticket, now: float) -> list[Connection]:
-        """Leave the line, or give back a grant that came too late. Returns what to close."""
+        """Leave the line, and give a grant back that nobody needs now. Returns what to close."""
+        dead: list[Connection] = []
         with self._lock:
-            ticket.left = True
-            grant, ticket.grant = ticket.grant, None
-            if grant is None:
-                return []
+            grant = self._leave(ticket)
             if isinstance(grant, Connection):
                 del self._busy[grant]
                 dead = self._settle(grant, reusable=True, now=now)
-            else:
-                dead = []
+            elif grant is not None:
                 self._free_place()
         self._ring()
         return dead
+
+    def replace(
+        self, closed: Connection, now: float
+    ) -> tuple[Connection | Grant, list[Connection]]:
+        """For an idle connection that was taken but has been closed by the peer: the next one to
+        its endpoint, or the place that it had. Also returns what else must be closed."""
+        dead: list[Connection] = []
+        with self._lock:
+            del self._busy[closed]
+            closed.counted = False
+            connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
+            if connection is not None:
+                self._free_place()
+        self._ring()
+        return connection or PLACE, dead
 
     # -- giving back -----------------------------------------------------------------------
 
@@ -165,12 +185,14 @@ class Pool:
         return kept
 
     def drain(self) -> tuple[list[Connection], list[Connection]]:
-        """Give up everything: the idle connections, and those in use."""
+        """Give up everything: the idle connections, and those in use, which will not be kept."""
         with self._lock:
             idle, busy = list(self._by_age), list(self._busy)
             for connection in idle:
                 self._forget(connection)
                 self._free_place()
+            for connection in busy:
+                connection.expires = -math.inf
         self._ring()
         return idle, busy
 
@@ -179,38 +201,61 @@ class Pool:
     def counts(self) -> dict[str, int]:
         """Places taken, idle connections, connections in use, callers in line."""
         with self._lock:
-            waiting = sum(not ticket.left for ticket in self._queue)
-            idle, busy = len(self._by_age), len(self._busy)
-            return {"places": self._count, "idle": idle, "busy": busy, "waiting": waiting}
+            return {
+                "places": self._count,
+                "idle": len(self._by_age),
+                "busy": len(self._busy),
+                "waiting": len(self._queue),
+            }
 
     # -- under the lock --------------------------------------------------------------------
 
-    def _waiting(self) -> bool:
-        while self._queue and self._queue[0].left:
-            self._queue.popleft()
-        return bool(self._queue)
+    def _take(self, want: Want, now: float) -> tuple[Connection | Grant | None, list[Connection]]:
+        dead = self._expired(now)
+        if self._queue:
+            return None, dead
+        full = self._count >= self._limits.max_connections
+        for address in want.order if full else want.order[:1]:
+            connection = self._pop(want.route, address, now - want.idle_expiry, now, dead)
+            if connection is not None:
+                return connection, dead
+        if self._count < self._limits.max_connections:
+            self._count += 1
+            return PLACE, dead
+        if self._by_age:
+            coldest = next(iter(self._by_age))
+            self._forget(coldest)
+            dead.append(coldest)
+            return PLACE, dead
+        return None, dead
 
-    def _pop(self, origin: Origin, address: Address) -> Connection | None:
-        stack = self._stacks.get((origin, address))
-        if not stack:
-            return None
-        connection = stack.pop()
-        del self._by_age[connection]
-        if not stack:
-            del self._stacks[origin, address]
-        self._busy[connection] = None
-        return connection
+    def _pop(
+        self, route: Route, address: Address, since: float, now: float, dead: list[Connection]
+    ) -> Connection | None:
+        """The warmest idle connection to an endpoint that has not been idle since `since`."""
+        stack = self._stacks.get((route, address))
+        while stack and stack[-1].idle_since > since:
+            connection = stack.pop()
+            del self._by_age[connection]
+            if not stack:
+                del self._stacks[route, address]
+            if now < connection.expires:
+                self._busy[connection] = None
+                return connection
+            dead.append(connection)
+            self._free_place()
+        return None
 
     def _push(self, connection: Connection, now: float) -> None:
         connection.idle_since = now
-        key = (connection.origin, connection.address)
+        key = (connection.route, connection.address)
         self._stacks.setdefault(key, deque()).append(connection)
         self._by_age[connection] = None
 
     def _forget(self, connection: Connection) -> None:
         """Remove an idle connection that is the coldest of its stack."""
         del self._by_age[connection]
-        key = (connection.origin, connection.address)
+        key = (connection.route, connection.address)
         stack = self._stacks[key]
         stack.remove(connection)  # it lies at the front: constant time
         if not stack:
@@ -233,8 +278,8 @@ class Pool:
         if not connection.counted:
             return [connection]
         fit = reusable and now < connection.expires
-        if self._waiting():
-            ticket = self._queue.popleft()
+        if self._queue:
+            ticket, _ = self._queue.popitem(last=False)
             if fit and ticket.takes(connection):
                 self._busy[connection] = None
                 self._grant(ticket, connection)
@@ -248,10 +293,15 @@ class Pool:
         return [connection]
 
     def _free_place(self) -> None:
-        if self._waiting():
-            self._grant(self._queue.popleft(), PLACE)
+        if self._queue:
+            self._grant(self._queue.popitem(last=False)[0], PLACE)
         else:
             self._count -= 1
+
+    def _leave(self, ticket: Ticket) -> Connection | Grant | None:
+        self._queue.pop(ticket, None)
+        grant, ticket.grant = ticket.grant, None
+        return grant
 
     def _grant(self, ticket: Ticket, grant: Connection | Grant) -> None:
         ticket.grant = grant

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from outlast.core.classify import IDEMPOTENT_METHODS
 from outlast.errors import TransportFailure
-from outlast.http.message import BytesBody, Request, StreamBody, Timeouts
+from outlast.http.message import BytesBody, Request, Route, StreamBody, Timeouts
 from outlast.policy import Policy, current_override
 from outlast.target import DEFAULT_PORTS, Origin
 
@@ -55,15 +55,15 @@ def read_request(request: _FamilyRequest, policy: Policy, body: BytesBody | Stre
     policy = _policy(policy, extensions.get("outlast"))
     url = request.url
     host = url.raw_host.decode("ascii")
-    port = url.port or DEFAULT_PORTS.get(url.scheme)
-    if port is None or not host:
+    port = DEFAULT_PORTS.get(url.scheme) if url.port is None else url.port
+    if url.scheme not in DEFAULT_PORTS or port is None or not host:
         raise TransportFailure(
             "UnsupportedProtocol", f"{url!s} is no http:// or https:// URL with a host"
         )
     headers = request.headers.raw
     method = request.method
     return Request(
-        origin=Origin(url.scheme, host, port),
+        route=Route(Origin(url.scheme, host, port), extensions.get("sni_hostname") or host),
         method=method,
         target=extensions.get("target", url.raw_path),
         headers=headers,
@@ -71,7 +71,6 @@ def read_request(request: _FamilyRequest, policy: Policy, body: BytesBody | Stre
         timeouts=_timeouts(extensions.get("timeout"), policy),
         policy=policy,
         safe=_safe(method, headers, policy),
-        server_name=extensions.get("sni_hostname") or host,
     )
 
 
