@@ -5,7 +5,6 @@ dialled again, from another port, while the first dial is still unanswered.
 
 Run `python examples/create_connection.py`, or with a host and a port of your own as arguments.
 """
-# ruff: noqa: T201  an example speaks
 
 from __future__ import annotations
 

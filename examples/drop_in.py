@@ -2,7 +2,6 @@
 
 Run `python examples/drop_in.py`, or with a URL of your own as argument.
 """
-# ruff: noqa: T201  an example speaks
 
 from __future__ import annotations
 

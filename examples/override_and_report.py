@@ -4,7 +4,6 @@ Every response and every error carries the time line of its attempts.
 
 Run `python examples/override_and_report.py`.
 """
-# ruff: noqa: T201  an example speaks
 
 from __future__ import annotations
 

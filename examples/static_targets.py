@@ -5,7 +5,6 @@ connections go is told.
 
 Run `python examples/static_targets.py`.
 """
-# ruff: noqa: T201  an example speaks
 
 from __future__ import annotations
 

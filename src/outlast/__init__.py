@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from outlast.core.classify import Progress as Progress
     from outlast.core.report import Event as Event
     from outlast.core.report import Report as Report
+    from outlast.core.report import report_of as report_of
     from outlast.errors import NotAvailableYet as NotAvailableYet
     from outlast.http.transport import AsyncTransport as AsyncTransport
     from outlast.http.transport import Transport as Transport
@@ -37,6 +38,7 @@ _HOME = {
     "connect_tcp": "outlast.service.connect",
     "create_connection": "outlast.service.connect",
     "override": "outlast.policy",
+    "report_of": "outlast.core.report",
 }
 
 __all__ = [
@@ -52,16 +54,19 @@ __all__ = [
     "connect_tcp",
     "create_connection",
     "override",
+    "report_of",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'outlast' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

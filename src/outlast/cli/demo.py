@@ -8,10 +8,9 @@ lab nor the loopback's fault can be had, and to pass off one for the other.
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,11 +53,10 @@ def run_demo(settings: DemoSettings, console: Console) -> None:
     with ExitStack() as stack:
         make = _stage_maker(settings, console)
         try:
-            with _deaf_children():
-                stages = {
-                    library: stack.enter_context(make(number))
-                    for number, library in enumerate(("httpx", "outlast"))
-                }
+            stages = {
+                library: stack.enter_context(make(number))
+                for number, library in enumerate(("httpx", "outlast"))
+            }
         except RuntimeError as error:
             raise CannotRun(str(error)) from error
         run = _run(settings, stages, console)
@@ -90,16 +88,6 @@ def _stage_maker(settings: DemoSettings, console: Console) -> Callable[[int], St
     console.print(Text(_NEAREST), soft_wrap=True)
     console.print()
     return LoopbackStage
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes that are started meanwhile ignore Ctrl-C: the stage ends its pods by itself."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _run(settings: DemoSettings, stages: Mapping[str, Stage], console: Console) -> Run:

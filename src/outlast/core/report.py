@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from outlast.core.classify import Progress
 
-__all__ = ["Event", "Report"]
+__all__ = ["Event", "Report", "report_of"]
 
 MAX_EVENTS = 500  # a report must not grow with the length of an outage
 
@@ -108,3 +108,15 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report: {len(self.events)} events, {self.progress}>"
+
+
+def report_of(source: object) -> Report | None:
+    """The report that an exception or a response carries; None if it carries none.
+
+    For type checkers: httpx's exceptions do not declare `.report`.
+    """
+    extensions = getattr(source, "extensions", None)
+    found = extensions.get("outlast") if isinstance(extensions, dict) else None
+    if not isinstance(found, Report):
+        found = getattr(source, "report", None)
+    return found if isinstance(found, Report) else None

@@ -220,4 +220,7 @@ def _boot(host: str) -> None:
 
 
 def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    # In a session of its own: a Ctrl-C is for the program that owns the lab, which ends its pods.
+    return subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+    )
