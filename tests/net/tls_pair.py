@@ -38,7 +38,7 @@ def server_context(*names: str, ca: trustme.CA | None = None) -> ssl.SSLContext:
 
 def client_context() -> ssl.SSLContext:
     """A client's context that trusts our authority alone."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority().configure_trust(context)
     return context
 

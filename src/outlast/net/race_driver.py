@@ -6,6 +6,7 @@ closed where it stands: reset if nobody ever answered it, in good order otherwis
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import ssl
@@ -18,6 +19,7 @@ from outlast.core.race import Abandon, Lost, Pause, Race, RacePlan, Resolve, Sta
 from outlast.core.report import Report
 from outlast.net.address import Address
 from outlast.net.dial import DialError, DialRequest, Won
+from outlast.net.options import LocalRefusal
 from outlast.net.run import Strands
 from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
 
@@ -178,7 +180,7 @@ class _Driver:
         if not isinstance(error, OSError):
             raise error
         attempt = self.attempts[number]
-        if self.request.watcher is not None:
+        if self.request.watcher is not None and not _ours(error):
             self.request.watcher.failed(attempt.address, self.network.now())
         fault = _fault(error)
         phase = "connect" if attempt.connected is None else "handshake"
@@ -266,7 +268,7 @@ class _Driver:
             target = f"{request.name[0]}:{request.name[1]} ({target})"
         spent = now - self.begun
         dials = len(self.attempts)
-        why = "no answer" if lost.timed_out and self.error is None else _words(self.error)
+        why = self._why(lost)
         limit = "connect timed out" if lost.timed_out else "connect failed"
         return DialError(
             f"{limit} after {spent:.2f} s and {dials} dial{'s' * (dials != 1)} to {target}: {why}; "
@@ -275,17 +277,37 @@ class _Driver:
             cause=self.error,
         )
 
+    def _why(self, lost: Lost) -> str:
+        """The most telling error, in words, or what was waited for in vain."""
+        if not lost.timed_out or self.error is not None:
+            return _words(self.error)
+        name = self.request.name
+        if name is not None and not self.attempts and "lookup" in self.strands:
+            return f"the look-up of {name[0]} has not been answered"
+        return "no answer"
+
+
+# What this machine has run out of: no evidence against any endpoint (DESIGN section 7).
+_RUN_OUT = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM),
+    *(errno.EADDRNOTAVAIL, errno.EADDRINUSE),
+}
+
+
+def _ours(error: OSError) -> bool:
+    return isinstance(error, LocalRefusal) or error.errno in _RUN_OUT
+
 
 def _fault(error: OSError) -> ConnectFault:
     if isinstance(error, ssl.SSLError):
         return ConnectFault.HANDSHAKE
-    return connect_fault(error.errno)
+    return ConnectFault.LOCAL if isinstance(error, LocalRefusal) else connect_fault(error.errno)
 
 
 def _words(error: BaseException | None) -> str:
     if error is None:
         return "no address to dial"
     code = error.errno if isinstance(error, OSError) else None
-    if isinstance(error, (ssl.SSLError, socket.gaierror)) or not code:
+    if isinstance(error, (ssl.SSLError, socket.gaierror, LocalRefusal)) or not code:
         return str(getattr(error, "strerror", None) or error)
     return os.strerror(code)
