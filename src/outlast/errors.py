@@ -19,7 +19,8 @@ class TransportFailure(Exception):
     """A call's end without an answer.
 
     `kind` is the name of the family's exception, such as "ConnectTimeout". `cause` is the error
-    below, if there is one; `final` as in `core.call.Failure`; `report` is the call's time line.
+    below, if there is one; `final` as in `core.call.Failure`; `report` is the call's time line,
+    empty if the call never began.
     """
 
     def __init__(
@@ -30,4 +31,4 @@ class TransportFailure(Exception):
         self.kind = kind
         self.message = message
         self.cause = cause
-        self.report: Report | None = None
+        self.report = Report(0.0)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +22,9 @@ from outlast.net.options import Keepalive
 
 __all__ = ["Policy", "current_override", "override", "seconds"]
 
+SHORTEST = 0.001  # seconds; what the kernel counts user timeouts in
+LONGEST = 1e9  # seconds, some 30 years; what is longer is a mistake
+METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2: a token
 RETRY_STATUS = frozenset({429, 502, 503, 504})
 BACKOFF = Backoff()
 KEEPALIVE = Keepalive()
@@ -34,8 +39,8 @@ def seconds(value: object, name: str) -> float:
                 number = _number(value[: -len(unit)]) * factor
                 break
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value)
-    if not 0 <= number < math.inf:
+        number = float(value) if abs(value) < LONGEST else math.inf
+    if not 0 <= number < LONGEST:
         raise ValueError(f"{name}: {value!r} is no duration; write seconds (2.5), '5s' or '250ms'")
     return number
 
@@ -55,6 +60,13 @@ def _positive(value: object, name: str) -> float:
     number = seconds(value, name)
     if not number:
         raise ValueError(f"{name}: must be more than 0 seconds, such as 2.5 or '250ms'")
+    return number
+
+
+def _user_timeout(value: object, name: str) -> float:
+    number = seconds(value, name)
+    if 0 < number < SHORTEST:
+        raise ValueError(f"{name}: {value!r} is less than 1 ms; write 11, '250ms', or 0 for off")
     return number
 
 
@@ -81,21 +93,25 @@ def _optional_flag(value: object, name: str) -> bool | None:
 def _statuses(value: object, name: str) -> frozenset[int]:
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
         raise ValueError(f"{name}: {value!r} is no set of status codes, such as {{502, 503}}")
-    found = frozenset(value)
+    found = list(value)
     for status in found:
         if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
             raise ValueError(f"{name}: {status!r} is not a status code from 100 to 599")
-    return found
+    return frozenset(found)
 
 
 def _unsafe(value: object, name: str) -> Mapping[str, frozenset[int]]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}: {value!r} does not map methods, such as {{'POST': {{503}}}}")
-    return {_method(key, name): _statuses(item, f"{name}[{key!r}]") for key, item in value.items()}
+    found: dict[str, frozenset[int]] = {}
+    for key, item in value.items():
+        method = _method(key, name)
+        found[method] = found.get(method, frozenset()) | _statuses(item, f"{name}[{key!r}]")
+    return found
 
 
 def _method(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value.isalpha():
+    if not isinstance(value, str) or not METHOD.fullmatch(value):
         raise ValueError(f"{name}: {value!r} is no method, such as 'POST'")
     return value.upper()
 
@@ -137,8 +153,8 @@ class Policy:
 
     attempts: int = 3
     deadline: float | None = None
-    retry_status: frozenset[int] = RETRY_STATUS
-    unsafe_status: Mapping[str, frozenset[int]] = dataclasses.field(default_factory=dict)
+    retry_status: AbstractSet[int] = RETRY_STATUS
+    unsafe_status: Mapping[str, AbstractSet[int]] = dataclasses.field(default_factory=dict)
     idempotent: bool | None = None
     backoff: Backoff = BACKOFF
     retry_after_limit: float = 10.0
@@ -173,7 +189,7 @@ _CHECKS: dict[str, Callable[[object, str], object]] = {
     "attempt_delay": _optional,
     "open_attempts": _count,
     "keepalive": _keepalive,
-    "user_timeout": _duration,
+    "user_timeout": _user_timeout,
     "watch": _flag,
     "idle_expiry": _positive,
     "max_age": _positive,

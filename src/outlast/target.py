@@ -8,7 +8,7 @@ documented and come later: they are refused by name. Anything else is refused wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from typing import Any
 
 from outlast.errors import NotAvailableYet
 from outlast.net.address import Address, literal, split_host_port
@@ -42,11 +42,14 @@ class Origin:
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: Any) -> Target:
     """The target that `text` names. ValueError naming the part that is wrong."""
+    if not isinstance(text, str):
+        raise ValueError(f"target: {text!r} is no text; write {FORMS}")
     if not text.strip():
         raise ValueError(f"target: {text!r} names nothing; write {FORMS}")
     scheme, mark, rest = text.strip().partition("://")
+    scheme = scheme.lower()
     if not mark:
         return _named(text.strip(), text)
     if scheme == "dns":
@@ -88,16 +91,26 @@ def target_of(host: str, port: int) -> Target:
     return Target(f"dns://{host}:{port}", name=(host, port))
 
 
-def parse_origin(text: str) -> Origin:
-    """The origin "http://host:port" of a `targets` key. ValueError naming what is wrong."""
-    form = "write it like 'http://orders.shop.svc:8080'"
-    parts = urlsplit(text)
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
-        raise ValueError(f"targets: key {text!r} is no http:// or https:// origin; {form}")
-    if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
-        raise ValueError(f"targets: key {text!r} has more than scheme, host and port; {form}")
+def parse_origin(text: Any) -> Origin:
+    """The origin "http://host:port" of a `targets` key, as httpx reads it in a request's URL.
+
+    ValueError naming what is wrong.
+    """
+    import httpx  # the very code that reads the URLs of requests: names and ports must agree
+
+    key, form = f"targets: key {text!r}", "write it like 'http://orders.shop.svc:8080'"
     try:
-        port = parts.port or DEFAULT_PORTS[parts.scheme]
-    except ValueError as error:
-        raise ValueError(f"targets: key {text!r}: {error}; {form}") from error
-    return Origin(parts.scheme, parts.hostname, port)
+        url = httpx.URL(text if isinstance(text, str) else "")
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{key}: {error}; {form}") from error
+    host = url.raw_host.decode("ascii")
+    if url.scheme not in DEFAULT_PORTS or not host:
+        raise ValueError(f"{key} is no http:// or https:// origin; {form}")
+    if url.raw_path != b"/" or url.fragment or url.userinfo:
+        raise ValueError(f"{key} has more than scheme, host and port; {form}")
+    if "%" in host:  # what no host name may contain comes out escaped
+        raise ValueError(f"{key}: {url.host!r} is no host; {form}")
+    port = DEFAULT_PORTS[url.scheme] if url.port is None else url.port
+    if not 0 < port < 65536:
+        raise ValueError(f"{key}: port {port} is not from 1 to 65535; {form}")
+    return Origin(url.scheme, host, port)

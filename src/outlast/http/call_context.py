@@ -84,7 +84,7 @@ class CallContext:
 
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""
-        named = self.policy.unsafe_status.get(self.request.method, frozenset())
+        named = self.policy.unsafe_status.get(self.request.method, ())
         return status in self.policy.retry_status or status in named
 
     def note(self, connection: Connection, attempt: int, what: str) -> None:

@@ -32,12 +32,12 @@ async def run_call(engine: Engine, request: Request) -> Answer:
     plan = CallPlan(
         attempts=policy.attempts,
         deadline=deadline,
-        statuses=policy.retry_status,
+        statuses=frozenset(policy.retry_status),
         safe=request.safe,
         replayable=request.body.replayable,
         backoff=policy.backoff.delay,
         retry_after_cap=policy.retry_after_limit,
-        named_statuses=policy.unsafe_status.get(request.method, frozenset()),
+        named_statuses=frozenset(policy.unsafe_status.get(request.method, ())),
     )
     machine = Call(plan, service, engine.rng)
     driver = _Driver(CallContext(engine, request, service, machine, deadline))

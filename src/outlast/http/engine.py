@@ -31,7 +31,6 @@ CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its
 class EngineSettings:
     """What a transport was told. `context` makes the TLS context when it is first needed."""
 
-    policy: Policy
     targets: Mapping[Origin, Target]
     limits: PoolLimits
     context: Callable[[], ssl.SSLContext]

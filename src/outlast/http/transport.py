@@ -7,33 +7,34 @@ besides. Errors are httpx's own, each with `.report`; every response carries the
 
 from __future__ import annotations
 
-import functools
-import math
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 import httpx
 
-from outlast.errors import NotAvailableYet, TransportFailure
+from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
+from outlast.http.arguments import (
+    Cert,
+    Verify,
+    read_limits,
+    read_local_address,
+    read_policy,
+    read_socket_options,
+    read_targets,
+    read_tls,
+    refuse_what_comes_later,
+)
 from outlast.http.call_driver import run_call
 from outlast.http.engine import Engine, EngineSettings
 from outlast.http.message import BytesBody, StreamBody
-from outlast.http.pool import PoolLimits
 from outlast.http.reading import read_request
 from outlast.net.kernel import kernel
 from outlast.net.options import SocketOption
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network
 from outlast.policy import Policy
-from outlast.target import parse_origin, parse_target
 
 __all__ = ["AsyncTransport", "Transport"]
-
-Verify: TypeAlias = "ssl.SSLContext | str | bool"
-Cert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str]"
-MAX_CONNECTIONS, MAX_KEEPALIVE = 100, 20  # httpx's defaults
 
 
 class _Shell:
@@ -57,18 +58,15 @@ class _Shell:
         targets: Mapping[str, str] | None = None,
         network: Network | None = None,
     ) -> None:
-        _refuse(http1=http1, http2=http2, proxy=proxy, uds=uds, retries=retries)
-        self._policy = Policy() if policy is None else policy
+        refuse_what_comes_later(http1=http1, http2=http2, proxy=proxy, uds=uds, retries=retries)
+        self._policy = read_policy(policy)
         self._network: Network = kernel() if network is None else network
         settings = EngineSettings(
-            policy=self._policy,
-            targets={
-                parse_origin(key): parse_target(text) for key, text in (targets or {}).items()
-            },
-            limits=_limits(limits, self._policy),
-            context=_context(verify, cert, trust_env),
-            socket_options=tuple(socket_options or ()),
-            source=None if local_address is None else (local_address, 0),
+            targets=read_targets(targets),
+            limits=read_limits(limits, self._policy),
+            context=read_tls(verify, cert, trust_env),
+            socket_options=read_socket_options(socket_options),
+            source=read_local_address(local_address),
         )
         self._engine = Engine(self._network, settings)
 
@@ -82,7 +80,8 @@ class Transport(_Shell, httpx.BaseTransport):
 
     Takes the arguments of `httpx.HTTPTransport`, and:
 
-    policy: a `Policy`; the defaults need no thought.
+    policy: a `Policy`; the defaults need no thought. Of its `idle_expiry` and the limits'
+        `keepalive_expiry`, the shorter holds.
     targets: origin to target, such as {"http://orders.shop.svc:8080": "static://10.0.0.1:80"}.
     network: where connections go; the kernel's network if not given.
 
@@ -124,49 +123,6 @@ class AsyncTransport(_Shell, httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close all connections; see `Transport.close`. Does not wait."""
         self._engine.close()
-
-
-# -- arguments -----------------------------------------------------------------------------
-
-
-def _refuse(**given: object) -> None:
-    """Refuse what this version cannot serve, by name."""
-    served = {"http1": True, "http2": False, "proxy": None, "uds": None, "retries": 0}
-    instead = {
-        "http1": "HTTP/1.1 is what this version speaks",
-        "http2": "HTTP/2 comes with a later version; leave it out for HTTP/1.1",
-        "proxy": "proxies come with a later version; give httpx.Client(mounts=...) for them",
-        "uds": "Unix sockets come with a later version; use httpx.HTTPTransport for this one",
-        "retries": "connects are raced and repeated anyway; requests by Policy(attempts=...)",
-    }
-    for name, value in given.items():
-        if value != served[name]:
-            raise NotAvailableYet(f"{name}={value!r} is not available yet: {instead[name]}")
-
-
-def _limits(limits: httpx.Limits | None, policy: Policy) -> PoolLimits:
-    if limits is None:
-        return PoolLimits(MAX_CONNECTIONS, MAX_KEEPALIVE, policy.idle_expiry)
-    return PoolLimits(
-        math.inf if limits.max_connections is None else limits.max_connections,
-        math.inf if limits.max_keepalive_connections is None else limits.max_keepalive_connections,
-        math.inf if limits.keepalive_expiry is None else limits.keepalive_expiry,
-    )
-
-
-def _context(verify: Verify, cert: Cert | None, trust_env: bool) -> Callable[[], ssl.SSLContext]:
-    """Makes the TLS context: at once if it may fail, else when the first https request comes,
-    because loading the certificate store takes tens of milliseconds."""
-
-    @functools.cache
-    def make() -> ssl.SSLContext:
-        context = httpx.create_ssl_context(verify=verify, cert=cert, trust_env=trust_env)
-        context.set_alpn_protocols(["http/1.1"])
-        return context
-
-    if verify is not True or cert is not None:
-        make()
-    return make
 
 
 # -- bodies and errors ---------------------------------------------------------------------

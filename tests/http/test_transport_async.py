@@ -1,0 +1,16 @@
+"""The table of cases, by `httpx.AsyncClient` over `outlast.AsyncTransport`, asyncio and trio."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.http.callers import AsyncCaller
+from tests.http.cases import CASES
+from tests.http.cases.table import Case, opener
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+async def test_async(case: Case) -> None:
+    await case(opener(AsyncCaller))

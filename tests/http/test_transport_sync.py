@@ -1,0 +1,14 @@
+"""The table of cases, by `httpx.Client` over `outlast.Transport`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.http.callers import SyncCaller, run_now
+from tests.http.cases import CASES
+from tests.http.cases.table import Case, opener
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+def test_sync(case: Case) -> None:
+    run_now(case(opener(SyncCaller)))
