@@ -75,15 +75,32 @@ WAYS = [
 WAITS = ["nothing", "a time", "a stream", "both ways", "a waiter", "all of it", "one of two"]
 
 
+Way: TypeAlias = "tuple[str, Callable[[Job, anyio.Event], Coroutine[Any, Any, None]]]"
+
+
+def named(way: Way) -> str:
+    """For the names of tests."""
+    return f"{way[0]}-{way[1].__name__}"
+
+
 class Cancellation(SeamTests):
     """For event loops only: a thread cannot be cancelled."""
 
+    @pytest.fixture(params=WAYS, ids=named)
+    def way(self, request: pytest.FixtureRequest) -> Way:
+        """An event loop and how to cancel in it."""
+        found: Way = request.param
+        return found
+
+    @pytest.fixture(params=["asyncio", "trio"])
+    def loop(self, request: pytest.FixtureRequest) -> str:
+        """An event loop."""
+        return str(request.param)
+
     @pytest.mark.parametrize("what", WAITS)
-    @pytest.mark.parametrize(("loop", "way"), WAYS)
-    def test_a_cancellation_passes_through(
-        self, world: World, loop: str, way: Callable[..., Coroutine[Any, Any, None]], what: str
-    ) -> None:
+    def test_a_cancellation_passes_through(self, world: World, way: Way, what: str) -> None:
         net = world.network
+        loop, cancel = way
         trail: list[str] = []
         began: list[anyio.Event] = []
 
@@ -109,7 +126,7 @@ class Cancellation(SeamTests):
 
         async def main() -> None:
             began.append(anyio.Event())
-            await way(job, began[0])
+            await cancel(job, began[0])
 
         run_in_loop(loop, main)
         assert trail == ["waits", "cleaned up"]
@@ -129,7 +146,6 @@ class Cancellation(SeamTests):
         }
         return interests[what], math.inf if what != "a time" else net.now() + PATIENCE
 
-    @pytest.mark.parametrize("loop", ["asyncio", "trio"])
     def test_after_a_cancelled_wait_all_can_be_waited_for_again(
         self, world: World, loop: str
     ) -> None:
@@ -154,7 +170,6 @@ class Cancellation(SeamTests):
 
         run_in_loop(loop, main)
 
-    @pytest.mark.parametrize("loop", ["asyncio", "trio"])
     def test_a_cancelled_scope_cancels_the_next_wait(self, world: World, loop: str) -> None:
         net = world.network
 

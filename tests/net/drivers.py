@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
@@ -41,19 +40,33 @@ def run_in_loop(world: str, main: Main[T]) -> T:
     if world == "trio":
         result: T = trio.run(main)
         return result
-    if world == "uvloop":
-        return _run_on_uvloop(main)
+    if world in ("uvloop", "eager"):
+        return _run_in(_uvloop() if world == "uvloop" else _eager_loop(), main)
     return asyncio.run(main(), debug=True)
 
 
-def _run_on_uvloop(main: Main[T]) -> T:
+def _uvloop() -> asyncio.AbstractEventLoop:
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed here")
-    if sys.version_info >= (3, 11):
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(main())
-    loop = uvloop.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def _eager_loop() -> asyncio.AbstractEventLoop:
+    """asyncio whose tasks begin at once, up to their first wait (Python 3.12)."""
+    factory = getattr(asyncio, "eager_task_factory", None)
+    if factory is None:
+        pytest.skip("asyncio.eager_task_factory came with Python 3.12")
+    loop = asyncio.new_event_loop()
+    loop.set_task_factory(factory)
+    loop.set_debug(True)
+    return loop
+
+
+def _run_in(loop: asyncio.AbstractEventLoop, main: Main[T]) -> T:
     try:
-        found: T = loop.run_until_complete(main())
-        return found
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(main())
     finally:
+        asyncio.set_event_loop(None)
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()

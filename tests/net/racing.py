@@ -60,6 +60,7 @@ class Outcome:
 
     report: Report
     took: float
+    late: float  # after the deadline
     won: Won | None = None
     error: DialError | None = None
 
@@ -111,11 +112,13 @@ def race(drive: Driver, wanted: DialRequest) -> Outcome:
 
     async def engine() -> Outcome:
         begun = network.now()
+        won = failure = None
         try:
             won = await dial(network, wanted, report)
         except DialError as error:
-            return Outcome(report, network.now() - begun, error=error)
-        return Outcome(report, network.now() - begun, won=won)
+            failure = error
+        now = network.now()
+        return Outcome(report, now - begun, now - wanted.deadline, won, failure)
 
     return drive(engine)
 

@@ -13,7 +13,7 @@ import trio
 from outlast.net.run import run_async, run_sync, sleep_until
 from outlast.net.seam import READ, WAKE, Interest, Ready, Wait
 from tests.net.drivers import Driver, run_in_loop
-from tests.net.far_side import PATIENCE, connection
+from tests.net.far_side import MOMENT, PATIENCE, connection
 from tests.net.kernel_world import KernelWorld
 from tests.net.scripted import Scripted
 
@@ -182,8 +182,9 @@ def test_an_interrupt_of_a_waiting_thread_cleans_up(world: KernelWorld, what: st
     trail: list[str] = []
     waits = threading.Event()
 
-    def interrupt() -> None:
+    async def interrupt() -> None:
         assert waits.wait(PATIENCE)
+        await sleep_until(net.now() + MOMENT)  # not in the middle of making ready to wait
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     async def engine() -> None:
@@ -201,9 +202,7 @@ def test_an_interrupt_of_a_waiting_thread_cleans_up(world: KernelWorld, what: st
             stream.close()
             peer.close()
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+    world.beside(interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sync(net, engine())
-    thread.join(PATIENCE)
     assert trail == ["cleaned up"]
