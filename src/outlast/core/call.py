@@ -56,7 +56,9 @@ class Failure:
     """How an attempt ended without a usable answer.
 
     `final`: the caller's own limit has ended it (read, write, pool, connect timeout, deadline)
-    or repeating cannot help; it is raised as it is, unless another attempt is still out.
+    or repeating cannot help. It is raised as it is, unless another attempt is still out or there
+    is an answer to fall back on: a repeat never makes things worse. Where a request that was
+    sent has ended so, nothing new is started any more.
     """
 
     progress: Progress
@@ -105,6 +107,7 @@ class Call:
 
     __slots__ = (
         "_budget",
+        "_ended",
         "_fallback",
         "_out",
         "_plan",
@@ -125,6 +128,7 @@ class Call:
         self._written = 0
         self._unsent = 0
         self._fallback: int | None = None
+        self._ended: int | None = None  # was sent, and ended by the caller's limit
 
     def consumed(self) -> None:
         """The body has been partly taken from its source: it cannot be sent again."""
@@ -141,7 +145,7 @@ class Call:
         named = status in plan.named_statuses
         verdict = may_repeat_after_status(
             status,
-            listed=plan.statuses | plan.named_statuses,
+            listed=plan.named_statuses if named else plan.statuses,
             safe=plan.safe or named,
             replayable=self._replayable,
         )
@@ -156,20 +160,20 @@ class Call:
     def failed(self, number: int, failure: Failure, now: float) -> Next:
         """Attempt `number` ended without an answer."""
         self._out.discard(number)
-        plan = self._plan
-        verdict = may_repeat_after_failure(
-            failure.progress, safe=plan.safe, replayable=self._replayable
-        )
+        unsent = failure.progress is Progress.NOT_SENT
+        self._unsent += unsent
+        if failure.final and not unsent and self._ended is None:
+            self._ended = number
         if self._out:
             return Await("another attempt is still out")
         if failure.final:
             return self._last(number, "nothing more can be done within the caller's limits")
+        verdict = may_repeat_after_failure(
+            failure.progress, safe=self._plan.safe, replayable=self._replayable
+        )
         if not verdict.repeat:
             return self._last(number, verdict.why)
-        if failure.progress is Progress.NOT_SENT:
-            again = self._unsent_again(verdict, now)
-        else:
-            again = self._again(verdict, now, wait=None)
+        again = self._unsent_again(verdict, now) if unsent else self._again(verdict, now)
         return again if isinstance(again, Try) else self._last(number, again)
 
     def suspect(self, now: float) -> Next:
@@ -187,26 +191,37 @@ class Call:
     def _last(self, number: int, why: str) -> Next:
         if self._fallback is not None:
             return Accept(self._fallback, f"the last answer there was; {why}")
-        return GiveUp(number, why)
+        return GiveUp(number if self._ended is None else self._ended, why)
 
-    def _unsent_again(self, verdict: Verdict, now: float) -> Try | str:
-        self._unsent += 1
+    def _barred(self) -> str | None:
+        """Why nothing new may start any more, if so."""
+        if self._ended is not None:
+            return f"the caller's limit has ended attempt {self._ended}"
         if self._unsent > MAX_UNSENT:
             return f"{self._unsent} connections failed before anything was sent"
+        return None
+
+    def _unsent_again(self, verdict: Verdict, now: float) -> Try | str:
+        barred = self._barred()
+        if barred is not None:
+            return barred
         if self._plan.deadline.expired(now):
             return "the deadline has come"
         return self._start(now, verdict.why)
 
-    def _again(self, verdict: Verdict, now: float, *, wait: float | None) -> Try | str:
-        """A repeat that counts, or why there is none."""
+    def _again(self, verdict: Verdict, now: float, *, wait: float | None = None) -> Try | str:
+        """A repeat that counts, or why there is none. `wait`: instead of the back-off."""
         plan = self._plan
+        barred = self._barred()
+        if barred is not None:
+            return f"{verdict.why}; {barred}"
         if self._written >= plan.attempts:
             return f"{verdict.why}; all {plan.attempts} attempts are used"
+        if wait is not None and wait > plan.retry_after_cap:
+            return f"{verdict.why}; Retry-After asks for {wait:g} s"
         at = now + (plan.backoff(self._written, self._rng) if wait is None else wait)
         if at >= plan.deadline.at:
             return f"{verdict.why}; the deadline comes first"
-        if wait is not None and wait > plan.retry_after_cap:
-            return f"{verdict.why}; Retry-After asks for {wait:g} s"
         if not self._budget.take(now):
             return f"{verdict.why}; the retry budget is spent"
         return self._start(at, verdict.why)
