@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from outlast.core.classify import ConnectFault
 from outlast.core.latency import later_delay
-from tests.core.world import ANSWERS, SILENT, Path, Scenario, plan
+from outlast.core.race import Pause, Race, Start
+from tests.core.world import ANSWERS, REFUSED, SILENT, Bottomless, Path, Scenario, plan
+
+RESET = Path(0.005, handshake=0.01, broken=ConnectFault.REFUSED)  # in its handshake
 
 
 def starts(scenario: Scenario) -> list[float]:
@@ -22,6 +26,34 @@ def test_each_address_has_two_dials_first() -> None:
     table = {"a": SILENT, "b": SILENT}
     race = Scenario(table, plan(delay=0.02, later_delay=0.01, deadline=0.105)).run()
     assert starts(race) == [0.0, 0.02, 0.04, 0.06, 0.07, 0.08, 0.09, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("paths", "dialled"),
+    [
+        ([REFUSED, SILENT], [0.0, 0.0, 0.02, 0.03, 0.04]),
+        ([Path(0.0, ConnectFault.UNREACHABLE), SILENT], [0.0, 0.0, 0.02, 0.03, 0.04]),
+        ([Path(0.0, ConnectFault.SILENT), SILENT], [0.0, 0.0, 0.01, 0.02, 0.03, 0.04]),
+        ([Path(0.005, handshake=9.0), SILENT], [0.0, 0.025, 0.045]),
+        (
+            [Path(0.005, handshake=0.01, broken=ConnectFault.REFUSED), SILENT],
+            [0.0, 0.015, 0.035, 0.045],
+        ),
+    ],
+)
+def test_a_dial_that_was_answered_is_not_counted(paths: list[Path], dialled: list[float]) -> None:
+    figures = plan(delay=0.02, later_delay=0.01, patience=0.02, deadline=0.045001)
+    assert starts(Scenario({"v": paths}, figures).run()) == dialled
+
+
+def test_a_connected_dial_is_told_once_or_twice() -> None:
+    """A driver may repeat itself: one answer stays one answer."""
+    machine = Race(plan(delay=0.02, later_delay=0.01, patience=0.0), Bottomless(), ["v"])
+    assert isinstance(machine.step(0.0), Start)
+    machine.connected(0, 0.001)
+    machine.connected(0, 0.002)
+    assert [isinstance(machine.step(now), Start) for now in (0.02, 0.04)] == [True] * 2
+    assert machine.step(0.04) == Pause(0.04 + 0.01)
 
 
 def test_the_sixth_draw_answers_sooner() -> None:

@@ -81,6 +81,7 @@ class RaceMachine(RuleBasedStateMachine):
         self.open: dict[int, Dial] = {}
         self.dials: dict[str, int] = {}
         self.faults: dict[str, int] = {}
+        self.told: dict[str, int] = {}  # dials that were answered, or ended with an error
         self.closed: set[str] = set()
         self.looking = False
         self.lookups = 0
@@ -100,6 +101,7 @@ class RaceMachine(RuleBasedStateMachine):
         known=st.booleans(),
         count=st.integers(0, 6),
         tokens=st.sampled_from([None, None, 0, 1, 3, 1000]),
+        later=st.sampled_from([None, 0.5]),
     )
     def begin(
         self,
@@ -111,8 +113,10 @@ class RaceMachine(RuleBasedStateMachine):
         known: bool,
         count: int,
         tokens: int | None,
+        later: float | None,
     ) -> None:
-        self.plan = RacePlan(delay, patience, deadline, max_open, lookups, known)
+        later = None if later is None else later * delay
+        self.plan = RacePlan(delay, patience, deadline, max_open, lookups, known, later)
         self.bucket = Witness(tokens)
         self.addresses = set(NAMES[:count])
         self.race: Race[str] = Race(self.plan, self.bucket, NAMES[:count])
@@ -145,7 +149,10 @@ class RaceMachine(RuleBasedStateMachine):
     @rule(data=st.data(), fault=st.sampled_from(FAULTS))
     def a_dial_fails(self, data: st.DataObject, fault: ConnectFault) -> None:
         number = data.draw(st.sampled_from(sorted(self.open)))
-        address = self.open.pop(number).address
+        lost = self.open.pop(number)
+        address = lost.address
+        if lost.connected is None and fault is not ConnectFault.SILENT:
+            self.told[address] = self.told.get(address, 0) + 1
         self.faults[address] = self.faults.get(address, 0) + 1
         if fault in (ConnectFault.LOCAL, ConnectFault.HANDSHAKE) or self.faults[address] == 8:
             self.closed.add(address)
@@ -159,6 +166,7 @@ class RaceMachine(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.open)))
         if self.open[number].connected is None:
             self.open[number].connected = self.now
+            self.told[self.open[number].address] = self.told.get(self.open[number].address, 0) + 1
             self.race.connected(number, self.now)
         self.obey()
 
@@ -219,7 +227,7 @@ class RaceMachine(RuleBasedStateMachine):
         assert step.address in self.addresses - self.closed
         fewest = min(self.dials.get(name, 0) for name in self.addresses - self.closed)
         assert self.dials.get(step.address, 0) == fewest
-        self.on_time()
+        self.on_time(step.address)
         self.room(step.address)
         self.paid(step.address)
         alone = all(dial.address != step.address for dial in self.open.values() if dial.alone)
@@ -229,11 +237,14 @@ class RaceMachine(RuleBasedStateMachine):
         self.last_start = self.now
         self.error_since_start = False
 
-    def on_time(self) -> None:
+    def on_time(self, address: str) -> None:
         """At once after an error; else after the delay, and after patience with handshakes."""
         if self.error_since_start:
             return
-        assert self.now >= self.last_start + self.plan.delay
+        delay = self.plan.delay
+        if self.plan.later_delay and self.dials.get(address, 0) - self.told.get(address, 0) >= 2:
+            delay = self.plan.later_delay
+        assert self.now >= self.last_start + delay
         for dial in self.open.values():
             assert dial.connected is None or self.now >= dial.connected + self.plan.patience
 
@@ -307,7 +318,8 @@ class RaceMachine(RuleBasedStateMachine):
             self.obey()
             pauses += 1
         assert self.ended == "lost"
-        assert pauses <= 4 * self.plan.deadline / min(self.plan.delay, 0.1) + 20
+        shortest = min(self.plan.delay, self.plan.later_delay or math.inf, 0.1)
+        assert pauses <= 4 * self.plan.deadline / shortest + 20
 
     def over(self) -> bool:
         return self.ended is not None

@@ -185,6 +185,7 @@ def test_reasons_are_given_in_words() -> None:
         ({"delay": 0.0}, "delay"),
         ({"delay": -1.0}, "delay"),
         ({"patience": -0.1}, "patience"),
+        ({"later_delay": 0.0}, "later_delay"),
         ({"max_open": 0}, "max_open"),
     ],
 )

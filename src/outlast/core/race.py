@@ -73,7 +73,7 @@ class RacePlan:
     max_open: int = 4  # open dials; more only where many addresses keep one each
     lookups: bool = True  # False for addresses that no name stands behind
     known: bool = False  # the name has had an address before: an empty answer may be a gap
-    later_delay: float | None = None  # before the third dial to one address and on; None: `delay`
+    later_delay: float | None = None  # to an address that has left two unanswered; None: `delay`
 
     def __post_init__(self) -> None:
         if not self.delay > 0:
@@ -82,6 +82,8 @@ class RacePlan:
             )
         if not self.patience >= 0:
             raise ValueError(f"race: patience {self.patience!r} must be 0 seconds or more")
+        if self.later_delay is not None and not self.later_delay > 0:
+            raise ValueError(f"race: later_delay {self.later_delay!r} must be more than 0 seconds")
         if self.max_open < 1:
             raise ValueError(f"race: max_open {self.max_open!r} must be 1 or more, such as 4")
 
@@ -141,6 +143,7 @@ class _Dial(Generic[A]):
 @dataclass(slots=True)
 class _Address:
     dials: int = 0
+    told: int = 0  # dials that connected, or failed otherwise than by silence
     faults: int = 0
     closed: bool = False  # the same dial would meet the same answer
 
@@ -201,8 +204,10 @@ class Race(Generic[A]):
 
     def connected(self, dial: int, now: float) -> None:
         """`dial` has its TCP connection; its handshake begins."""
-        if dial in self._open:
-            self._open[dial].connected = now
+        mine = self._open.get(dial)
+        if mine is not None and mine.connected == math.inf:
+            mine.connected = now
+            self._addresses[mine.address].told += 1
 
     def won(self, dial: int, now: float) -> list[int]:
         """`dial` is usable. Returns the dials still open, which have lost."""
@@ -219,6 +224,8 @@ class Race(Generic[A]):
             return
         entry = self._addresses[lost.address]
         entry.faults += 1
+        if lost.connected == math.inf and fault is not ConnectFault.SILENT:
+            entry.told += 1
         if not fault.worth_another_port or entry.faults >= MAX_REFUSALS:
             entry.closed = True
         self._pace.hurry = True
@@ -337,8 +344,8 @@ class Race(Generic[A]):
         """When the next dial, to `address`, may start."""
         if self._pace.hurry:
             return -math.inf
-        delay = self.plan.delay
-        if self._addresses[address].dials >= SLOW_OR_HOLE and self.plan.later_delay is not None:
+        entry, delay = self._addresses[address], self.plan.delay
+        if self.plan.later_delay is not None and entry.dials - entry.told >= SLOW_OR_HOLE:
             delay = self.plan.later_delay
         due = self._pace.last + delay
         for dial in self._open.values():
