@@ -103,7 +103,7 @@ def test_the_winners_own_time_is_learnt_and_not_the_races() -> None:
 # --- cancellation -----------------------------------------------------------------------------
 
 
-class Cancelled(BaseException):
+class Thrown(BaseException):
     """As an event loop throws it in."""
 
 
@@ -115,7 +115,7 @@ class Cancelling(Scripted):
     def wait(self, wait: Wait) -> Ready:
         """See `Network.wait`."""
         if self.waits == self.number:
-            raise Cancelled
+            raise Thrown
         return super().wait(wait)
 
 
@@ -132,7 +132,7 @@ def cancelled_at(number: int) -> Cancelling | None:
     report = Report(0.0)
     try:
         won = run_sync(net, dial(net, wanted, report))
-    except Cancelled:
+    except Thrown:
         return net
     assert {won.stream, *won.spare} == net.open
     return None

@@ -10,9 +10,10 @@ import errno
 import socket
 import ssl
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from outlast.core.report import Report
+from outlast.net.address import Address
 from outlast.net.dial import DialError
 from outlast.net.seam import Stream
 from outlast.net.tls import TlsStream
@@ -20,6 +21,8 @@ from outlast.net.tls import TlsStream
 if TYPE_CHECKING:
     from anyio.abc import SocketStream
     from anyio.streams.tls import TLSStream
+
+E = TypeVar("E", bound=BaseException)
 
 __all__ = [
     "GLOBAL_DEFAULT",
@@ -53,23 +56,53 @@ def default_context() -> ssl.SSLContext:
     return context
 
 
-async def as_anyio(stream: Stream, *, standard_compatible: bool) -> SocketStream | TLSStream:
-    """The anyio stream of a dialled connection, which owns it from here on."""
+async def as_anyio(
+    stream: Stream, report: Report, *, standard_compatible: bool
+) -> SocketStream | TLSStream:
+    """The anyio stream of a dialled connection, which owns it from here on.
+
+    Raises ConnectionResetError, with the report, if the connection is gone already.
+    """
     from anyio.abc import SocketStream
 
-    if isinstance(stream, TlsStream):
-        return await stream.as_anyio(standard_compatible=standard_compatible)
-    return await SocketStream.from_socket(stream.detach())
+    secure = stream if isinstance(stream, TlsStream) else None
+    sock = stream.detach() if secure is None else secure.raw.detach()
+    try:
+        _check_still_connected(sock, stream.address, report)
+        plain = await SocketStream.from_socket(sock)
+    except BaseException:
+        sock.close()
+        raise
+    if secure is None:
+        return plain
+    return secure.as_anyio(plain, standard_compatible=standard_compatible)
+
+
+def _check_still_connected(sock: socket.socket, address: Address, report: Report) -> None:
+    """anyio calls a socket that was reset meanwhile a wrong argument."""
+    try:
+        sock.getpeername()
+    except OSError as error:
+        text = f"connect to {address}: the peer reset the connection at once"
+        raise _told(ConnectionResetError(errno.ECONNRESET, text), report) from error
 
 
 def plain_error(error: DialError, report: Report, *, all_errors: bool = False) -> BaseException:
-    """What the caller of a plain connect would get, with `.report`."""
+    """What the caller of a plain connect would get, with `.report`, to be raised as it is."""
     told: BaseException = _kind(error)
-    if all_errors:
+    if all_errors and not isinstance(told, socket.gaierror):  # as in socket: it comes alone
         each = [OSError(event.errno, str(event)) for event in report if event.errno is not None]
-        told = _group(error.message, each or [_kind(error)])
-    vars(told)["report"] = report
-    return told
+        if error.timed_out or not each:
+            each.append(_kind(error))
+        told = _group(error.message, each)
+    if told is not error.cause:
+        told.__cause__ = error.cause
+    return _told(told, report)
+
+
+def _told(error: E, report: Report) -> E:
+    vars(error)["report"] = report
+    return error
 
 
 def _group(message: str, errors: list[OSError]) -> BaseException:

@@ -18,6 +18,7 @@ from outlast.net.address import Address
 from outlast.net.seam import READ, WRITE, Stream, Wait
 
 if TYPE_CHECKING:
+    from anyio.abc import SocketStream
     from anyio.streams.tls import TLSStream
 
 __all__ = ["TlsStream", "handshake"]
@@ -189,13 +190,17 @@ class TlsStream:
         """See `Stream.shut`."""
         self._raw.shut()
 
-    async def as_anyio(self, *, standard_compatible: bool) -> TLSStream:
-        """The same session as an anyio stream, which owns it from here on. Kernel only."""
-        from anyio.abc import SocketStream
+    @property
+    def raw(self) -> Stream:
+        """The stream below."""
+        return self._raw
+
+    def as_anyio(self, transport: SocketStream, *, standard_compatible: bool) -> TLSStream:
+        """The same session as an anyio stream over `transport`, which is the stream below."""
         from anyio.streams.tls import TLSStream
 
         return TLSStream(
-            transport_stream=await SocketStream.from_socket(self._raw.detach()),
+            transport_stream=transport,
             standard_compatible=standard_compatible,
             _ssl_object=self.session,
             _read_bio=self._in,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from outlast.core.report import Report
-from outlast.net.dial import DialError, DialRequest
+from outlast.net.dial import DialError, DialRequest, Won
 from outlast.net.handout import (
     GLOBAL_DEFAULT,
     GlobalDefault,
@@ -31,7 +31,8 @@ from outlast.net.race_driver import dial
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import handshake
-from outlast.policy import Policy, current_override
+from outlast.policy import Policy, current_override, seconds
+from outlast.service.arguments import Host, read_address, read_local, read_remote, read_source
 from outlast.service.table import service_of
 from outlast.target import target_of
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connect_tcp", "create_connection"]
 
+SHORTEST_DELAY = 0.010  # seconds; RFC 8305 section 5
 RTO_CAP = 2.0  # seconds; DESIGN section 6, for sockets without a watcher
 
 
@@ -61,34 +63,36 @@ def create_connection(
     timeout: seconds for the whole connect, name look-up included, and the returned socket's own
         timeout; None leaves the connect to `policy.connect_timeout` and the socket blocking. Not
         given: `socket.getdefaulttimeout()`.
-    source_address: (host, port) to bind before connecting.
-    all_errors: raise an ExceptionGroup of every dial's error (Python 3.11).
+    source_address: (address, port) to bind before connecting; an IP address, not a name.
+    all_errors: raise an ExceptionGroup of every dial's error, and of the timeout if there was one.
     policy: connect_timeout, attempt_delay, open_attempts and keepalive are used here.
 
     Raises TimeoutError at the deadline, else the OSError kind of the most telling dial
-    (ConnectionRefusedError, socket.gaierror, ...), with `.report`. Thread-safe.
+    (ConnectionRefusedError, socket.gaierror, ...), with `.report`. ValueError for what is
+    malformed. Thread-safe.
     """
-    seconds = default_timeout() if isinstance(timeout, GlobalDefault) else timeout
+    host, port = read_address(address)
+    limit = default_timeout() if isinstance(timeout, GlobalDefault) else timeout
+    limit = None if limit is None else seconds(limit, "timeout")
+    source = read_source(source_address)
+    chosen = _merged(policy)
     world = kernel() if network is None else network
     report = Report(world.now())
-    request = _request(world, address, seconds, source_address, _merged(policy))
-    try:
-        won = run_sync(world, dial(world, request, report))
-    except DialError as error:
-        raise plain_error(error, report, all_errors=all_errors) from error.cause
-    for spare in won.spare:
-        spare.close()
-    sock = won.stream.detach()
-    sock.settimeout(seconds)
+    request = _request(world, host, port, limit, source, chosen)
+    outcome = run_sync(world, _outcome(world, request, report))
+    if isinstance(outcome, DialError):
+        raise plain_error(outcome, report, all_errors=all_errors)
+    sock = outcome.stream.detach()
+    sock.settimeout(limit)
     return sock
 
 
 @overload
 async def connect_tcp(
-    remote_host: str,
+    remote_host: Host,
     remote_port: int,
     *,
-    local_host: str | None = ...,
+    local_host: Host | None = ...,
     local_port: int | None = ...,
     tls: Literal[False] = ...,
     ssl_context: None = ...,
@@ -102,10 +106,10 @@ async def connect_tcp(
 
 @overload
 async def connect_tcp(
-    remote_host: str,
+    remote_host: Host,
     remote_port: int,
     *,
-    local_host: str | None = ...,
+    local_host: Host | None = ...,
     local_port: int | None = ...,
     tls: bool = ...,
     ssl_context: ssl.SSLContext | None = ...,
@@ -118,10 +122,10 @@ async def connect_tcp(
 
 
 async def connect_tcp(
-    remote_host: str,
+    remote_host: Host,
     remote_port: int,
     *,
-    local_host: str | None = None,
+    local_host: Host | None = None,
     local_port: int | None = None,
     tls: bool = False,
     ssl_context: ssl.SSLContext | None = None,
@@ -133,38 +137,54 @@ async def connect_tcp(
 ) -> SocketStream | TLSStream:
     """Connect to a host and port and return an anyio stream, as `anyio.connect_tcp`.
 
-    happy_eyeballs_delay: seconds from one dial to the next; None adapts to the target.
+    local_host, local_port: to bind before connecting; an IP address, not a name.
+    happy_eyeballs_delay: seconds from one dial to the next, at least 0.01 (RFC 8305 section 5);
+        None adapts to the target.
     tls, ssl_context, tls_hostname, tls_standard_compatible: as in anyio; the handshake is within
         the same budget.
     policy: connect_timeout, attempt_delay, open_attempts and keepalive are used here.
 
     Raises TimeoutError at the deadline, else the OSError kind of the most telling dial, with
-    `.report`. Runs on asyncio and trio; cancellation ends every dial at once.
+    `.report`. ValueError for what is malformed. Runs on asyncio and trio; cancellation ends every
+    dial at once.
     """
-    world = kernel() if network is None else network
+    host, port = read_remote(remote_host, remote_port)
+    source = read_local(local_host, local_port)
     chosen = _merged(policy)
     if happy_eyeballs_delay is not None:
-        chosen = chosen.merged({"attempt_delay": happy_eyeballs_delay})
-    source = None if local_host is None and not local_port else (local_host or "", local_port or 0)
+        delay = seconds(happy_eyeballs_delay, "happy_eyeballs_delay")
+        chosen = chosen.merged({"attempt_delay": max(SHORTEST_DELAY, delay)})
     finish = None
     if tls or ssl_context or tls_hostname:
         context = ssl_context or default_context()
-        finish = functools.partial(handshake, context=context, name=tls_hostname or remote_host)
+        finish = functools.partial(handshake, context=context, name=tls_hostname or host)
+    world = kernel() if network is None else network
     report = Report(world.now())
-    request = _request(world, (remote_host, remote_port), None, source, chosen, finish)
-    try:
-        won = await run_async(world, dial(world, request, report))
-    except DialError as error:
-        raise plain_error(error, report) from error.cause
-    for spare in won.spare:
-        spare.close()
-    return await as_anyio(won.stream, standard_compatible=tls_standard_compatible)
+    request = _request(world, host, port, None, source, chosen, finish)
+    outcome = await run_async(world, _outcome(world, request, report))
+    if isinstance(outcome, DialError):
+        raise plain_error(outcome, report)
+    return await as_anyio(outcome.stream, report, standard_compatible=tls_standard_compatible)
 
 
 # -- both ----------------------------------------------------------------------------------
 
 
-def _merged(policy: Policy | None) -> Policy:
+async def _outcome(world: Network, request: DialRequest, report: Report) -> Won | DialError:
+    """The race's end. Its error is returned, so that it is not the context of the caller's."""
+    try:
+        won = await dial(world, request, report)
+    except DialError as error:
+        return error
+    for spare in won.spare:
+        spare.close()
+    return won
+
+
+def _merged(policy: Any) -> Policy:
+    if policy is not None and not isinstance(policy, Policy):
+        form = "Policy(connect_timeout=2.0)"
+        raise ValueError(f"policy: {policy!r} is no outlast.Policy, such as {form}")
     fields = current_override()
     chosen = Policy() if policy is None else policy
     return chosen.merged(fields) if fields else chosen
@@ -172,22 +192,19 @@ def _merged(policy: Policy | None) -> Policy:
 
 def _request(
     world: Network,
-    address: tuple[str | None, int],
-    seconds: float | None,
+    host: str,
+    port: int,
+    limit: float | None,
     source: tuple[str, int] | None,
     policy: Policy,
     finish: Callable[[Stream], Coroutine[Any, Any, Stream]] | None = None,
 ) -> DialRequest:
-    host, port = _host_and_port(address)
-    if seconds is not None and seconds < 0:
-        raise ValueError(f"timeout: {seconds!r} is below 0; write seconds (2.5), or None")
-    budget = policy.connect_timeout if seconds is None else seconds
     service = service_of(target_of(host, port), world)
     now = world.now()
     order = service.order(now)
     return DialRequest(
         memory=service.memory,
-        deadline=now + budget,
+        deadline=now + (policy.connect_timeout if limit is None else limit),
         plan=SocketPlan(keepalive=policy.keepalive, rto_max=RTO_CAP, source=source),
         name=service.target.name,
         addresses=order if service.target.name is None else (),
@@ -196,15 +213,3 @@ def _request(
         attempt_delay=policy.attempt_delay,
         watcher=service,
     )
-
-
-def _host_and_port(address: Any) -> tuple[str, int]:
-    form = "write it like ('db.shop.svc', 5432)"
-    if not isinstance(address, (tuple, list)) or len(address) < 2:
-        raise ValueError(f"address: {address!r} is no (host, port); {form}")
-    host, port = address[0], address[1]
-    if host is not None and (not isinstance(host, str) or not host):
-        raise ValueError(f"address: host {host!r} of {address!r} is no name or address; {form}")
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-        raise ValueError(f"address: port {port!r} of {address!r} is not from 1 to 65535; {form}")
-    return "localhost" if host is None else host, port

@@ -24,6 +24,7 @@ from outlast.target import Target
 __all__ = ["Service", "service_of"]
 
 SILENCES = 3  # connect failures in a row before an endpoint is tried last (DESIGN section 6)
+MAX_TARGETS = 1024  # of some 2 kB each; a crawler meets targets without end
 SHUN = 5.0  # seconds that it stays last; the first step of the ejection time
 
 
@@ -53,14 +54,15 @@ class Service:
         Each call takes a turn (round robin): ask once per attempt.
         """
         self._turn += 1  # two threads that get the same turn do no harm
-        known = self._order
-        return known if len(known) < 2 else self.arrange(known, now)
+        return self.arrange(self._order, now)
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
         """`addresses` in this turn's order, the shunned ones last.
 
         Turns go round within a family; which family comes first is the resolver's word (RFC 6724).
         """
+        if len(addresses) < 2:
+            return addresses
         families = list(dict.fromkeys(address.family for address in addresses))
         turn = self._turn % len(addresses)
         rotated = [*addresses[turn:], *addresses[:turn]]
@@ -123,12 +125,13 @@ _services_lock = Lock()
 
 
 def service_of(target: Target, network: Network) -> Service:
-    """The one `Service` of `target` on `network` in this process."""
+    """The one `Service` of `target` on `network` in this process, as long as it is in use."""
     with _services_lock:
         known = _services.setdefault(network, {})
-        service = known.get(target.text)
-        if service is None:
-            service = known[target.text] = Service(target, network.now())
+        service = known.pop(target.text, None) or Service(target, network.now())
+        known[target.text] = service  # to the end: what was used longest ago stands first
+        if len(known) > MAX_TARGETS:
+            del known[next(iter(known))]
         return service
 
 
