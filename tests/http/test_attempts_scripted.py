@@ -1,0 +1,289 @@
+"""The watch, and a second attempt beside a suspect one, at exact instants of virtual time.
+
+A dial takes 1 ms, so a request leaves at 0.001 s, and the first look is 200 ms later, at 0.201 s.
+The second attempt's dial takes 1 ms more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import httpx
+import pytest
+
+from outlast import Policy
+from tests.http.callers import report_of, words
+from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent
+from tests.http.virtual_calls import URL, client
+
+NEVER = Line(silent, acked=math.inf)  # the peer's kernel never acknowledges
+GOOD = Line(answers(0.01))
+
+
+def test_what_was_never_acknowledged_is_asked_again_elsewhere() -> None:
+    network = FakeNetwork(a=[NEVER, GOOD])
+    with client(network) as calls:
+        response = calls.get(URL)
+    assert response.content == b"ok"
+    assert network.log == [
+        (0.0, "dial 10.0.0.1"),
+        (0.001, "10.0.0.1 has GET"),
+        (0.201, "dial 10.0.0.1"),
+        (0.202, "10.0.0.1 has GET"),
+        (0.212, "aborted 10.0.0.1"),
+        (0.212, "closed 10.0.0.1"),
+    ]
+    assert network.streams[0].looks == [0.201]
+    assert any(
+        "not acknowledged by the peer's kernel: repeated" in what for what in words(response)
+    )
+
+
+@pytest.mark.parametrize(
+    ("round_trip", "first_look"), [(0.001, 0.2), (0.050, 0.2), (0.051, 0.204), (0.3, 1.2)]
+)
+def test_the_first_look_comes_after_four_round_trips(round_trip: float, first_look: float) -> None:
+    network = FakeNetwork(a=[Line(silent, connect=round_trip, acked=math.inf), GOOD])
+    policy = Policy(attempt_delay=4.0)
+    with client(network, policy=policy) as calls:
+        calls.get(URL)
+    again = round(round_trip + first_look, 6)
+    assert network.streams[0].looks == [again]
+    assert network.said("dial")[1] == (again, "dial 10.0.0.1")
+
+
+def test_another_endpoint_comes_first() -> None:
+    network = FakeNetwork(a=NEVER, b=GOOD)
+    for _ in range(3):
+        with client(network, "a", "b") as calls:
+            assert calls.get(URL).content == b"ok"
+    assert {stream.line for stream in network.streams if stream.requests} <= {NEVER, GOOD}
+    for first, second in itertools.pairwise(network.streams):
+        if first.line is NEVER:
+            assert second.line is GOOD
+
+
+def test_a_name_has_another_endpoint_too() -> None:
+    """Also where the addresses come from a look-up: those that were tried are dialled last."""
+    network = FakeNetwork(a=NEVER, b=GOOD)
+    url = "http://headless.shop.svc/"
+    for _ in range(4):
+        with client(network) as calls:
+            assert calls.get(url).content == b"ok"
+    dead = [stream for stream in network.streams if stream.line is NEVER]
+    assert len(dead) <= 2
+    assert len(network.requests) == 4 + len([each for each in dead if each.requests])
+
+
+# -- who wins ------------------------------------------------------------------------------
+
+
+def late(after: float) -> Line:
+    """Acknowledges with its answer, `after` seconds after the request."""
+    return Line(answers(after, answer(b"late")), acked=after)
+
+
+def test_the_suspect_may_win_after_all() -> None:
+    network = FakeNetwork(a=[late(0.5), Line(answers(1.0))])
+    with client(network) as calls:
+        response = calls.get(URL)
+        assert response.content == b"late"
+        assert calls.get(URL).content == b"ok"  # its place had moved on, so it was not kept
+    assert network.log[:6] == [
+        (0.0, "dial 10.0.0.1"),
+        (0.001, "10.0.0.1 has GET"),
+        (0.201, "dial 10.0.0.1"),
+        (0.202, "10.0.0.1 has GET"),
+        (0.501, "aborted 10.0.0.1"),
+        (0.501, "closed 10.0.0.1"),
+    ]
+    assert network.streams[1].end == ("aborted", 0.501)
+
+
+def test_the_suspect_may_win_while_the_second_is_dialled() -> None:
+    network = FakeNetwork(a=[late(0.5), Line(silent, connect=2.0)])
+    with client(network) as calls:
+        assert calls.get(URL).content == b"late"
+    assert len(network.requests) == 1
+    assert {stream.end[0] for stream in network.streams[1:] if stream.end} == {"aborted"}
+
+
+def test_a_second_attempt_that_fails_leaves_the_first_alone() -> None:
+    def hang_up(stream: FakeStream) -> None:
+        stream.request()
+        stream.ends(0.01)
+
+    for second in (Line(hang_up), Line(silent, code=111)):
+        network = FakeNetwork(a=[late(3.0), second])
+        with client(network, policy=Policy(attempts=2)) as calls:
+            assert calls.get(URL).content == b"late"
+        assert network.streams[0].end == ("closed", 3.001)
+
+
+def test_a_busy_answer_waits_for_the_other() -> None:
+    network = FakeNetwork(a=[late(3.0), Line(answers(0.01, answer(b"busy", 503)))])
+    with client(network) as calls:
+        response = calls.get(URL)
+        assert (response.status_code, response.content) == (200, b"late")
+    assert len(network.requests) == 2
+
+
+def test_a_busy_answer_is_better_than_none() -> None:
+    def hang_up(stream: FakeStream) -> None:
+        stream.request()
+        stream.ends(3.0)
+
+    first = Line(hang_up, acked=math.inf)
+    network = FakeNetwork(a=[first, Line(answers(0.01, answer(b"busy", 503)))])
+    with client(network, policy=Policy(attempts=2)) as calls:
+        response = calls.get(URL)
+    assert (response.status_code, response.content) == (503, b"busy")
+    assert report_of(response).events[-1].at == pytest.approx(3.001)
+
+
+def test_both_never_acknowledged() -> None:
+    """No third attempt starts beside the two that are out; the caller's limit ends each."""
+    network = FakeNetwork(a=NEVER)
+    with client(network, timeout=5.0) as calls:
+        with pytest.raises(httpx.ReadTimeout, match="never acknowledged") as caught:
+            calls.get(URL)
+        assert network.time == pytest.approx(5.202)
+    assert len(network.requests) == 2
+    assert report_of(caught.value).events[-1].attempt == 1
+    assert {stream.end[0] for stream in network.streams if stream.end} == {"aborted"}
+
+
+# -- who is left alone ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wait", [5.0, 500.0])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_was_acknowledged_is_never_touched(wait: float, method: str) -> None:
+    network = FakeNetwork(a=Line(answers(wait)))
+    with client(network) as calls:
+        assert calls.request(method, URL).content == b"ok"
+    assert network.said("dial") == [(0.0, "dial 10.0.0.1")]
+    assert len(network.requests) == 1
+    assert network.time == pytest.approx(0.001 + wait)
+
+
+def test_the_looks_come_at_doubling_gaps() -> None:
+    """200, 400, 800, 1600 ms, then every 2 s: a long wait costs little."""
+    network = FakeNetwork(a=Line(answers(500.0)))
+    with client(network) as calls:
+        calls.get(URL)
+    looks = network.streams[0].looks
+    assert looks[:7] == [0.201, 0.601, 1.401, 3.001, 5.001, 7.001, 9.001]
+    assert len(looks) == 4 + 248
+
+
+def test_one_byte_acknowledged_is_acknowledged() -> None:
+    """The peer's kernel lives; that it has not taken all of a big request says nothing."""
+
+    def half(stream: FakeStream) -> None:
+        if stream.request() is not None:
+            stream.acknowledged = 1
+            stream.says(4.0, answer())
+
+    network = FakeNetwork(a=Line(half, acked=math.inf))
+    with client(network) as calls:
+        calls.put(URL, content=b"x" * 1000)
+    assert len(network.said("dial")) == 1
+
+
+def test_what_an_earlier_request_had_acknowledged_does_not_count() -> None:
+    """The mark is where this request began, not where the connection did."""
+    replies = iter([0.001, math.inf])
+
+    def script(stream: FakeStream) -> None:
+        stream.request()
+        if next(replies) < 1:
+            stream.acknowledged = stream.written
+            stream.says(0.01, answer())
+
+    network = FakeNetwork(a=[Line(script, acked=math.inf), GOOD])
+    with client(network) as calls:
+        calls.get(URL)
+        began = network.time
+        response = calls.get(URL)
+    assert words(response, "pool")[0] == "reused"
+    assert network.said("dial")[1][0] == pytest.approx(began + 0.2)
+
+
+def test_a_closed_window_is_no_suspicion() -> None:
+    """The peer answers probes: it lives, and merely does not read."""
+
+    def deaf(stream: FakeStream) -> None:
+        stream.room = 0
+        stream.request()
+        stream.says(3.0, answer())
+
+    network = FakeNetwork(a=Line(deaf, acked=math.inf))
+    with client(network) as calls:
+        calls.get(URL)
+    assert len(network.said("dial")) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "policy"),
+    [
+        ("POST", Policy()),
+        ("PATCH", Policy()),
+        ("GET", Policy(watch=False)),
+        ("GET", Policy(attempts=1)),
+        ("GET", Policy(idempotent=False)),
+    ],
+)
+def test_a_suspect_that_may_not_be_repeated_is_waited_for(method: str, policy: Policy) -> None:
+    network = FakeNetwork(a=[late(3.0), GOOD])
+    with client(network, policy=policy) as calls:
+        response = calls.request(method, URL)
+        assert response.content == b"late"
+        assert calls.request(method, URL).content == b"late"  # it is kept, and used again
+    assert len(network.said("dial")) == 1
+
+
+def test_a_post_by_the_callers_word_is_repeated() -> None:
+    network = FakeNetwork(a=[NEVER, GOOD])
+    with client(network) as calls:
+        calls.post(URL, content=b"payload", extensions={"outlast": {"idempotent": True}})
+    bodies = [request.partition(b"\r\n\r\n")[2] for request in network.requests]
+    assert bodies == [b"payload", b"payload"]
+
+
+def test_a_stream_is_not_sent_twice() -> None:
+    def script(stream: FakeStream) -> None:
+        if stream.request() is not None:
+            stream.says(3.0, answer())
+
+    network = FakeNetwork(a=Line(script, acked=math.inf))
+    with client(network) as calls:
+        calls.put(URL, content=iter([b"one", b"two"]))
+    assert len(network.said("dial")) == 1
+
+
+# -- places --------------------------------------------------------------------------------
+
+
+def test_the_suspects_place_moves_to_the_second_attempt() -> None:
+    limits = httpx.Limits(max_connections=1)
+    network = FakeNetwork(a=[NEVER, GOOD])
+    with client(network, limits=limits) as calls:
+        for _ in range(3):
+            assert calls.get(URL).content == b"ok"
+    assert len(network.said("dial")) == 2
+    network = FakeNetwork(a=[late(0.5), Line(answers(1.0))])
+    with client(network, limits=limits) as calls:
+        assert calls.get(URL).content == b"late"
+        assert calls.get(URL).content == b"ok"
+
+
+def test_a_budget_bounds_second_attempts() -> None:
+    """30 from the reserve, and a fifth of what is asked: then suspects are waited for."""
+    network = FakeNetwork(a=Line(answers(0.205), acked=math.inf))
+    with client(network, limits=httpx.Limits(max_keepalive_connections=0)) as calls:
+        found = [words(calls.get(URL)) for _ in range(60)]
+    refused = [n for n, what in enumerate(found) if "retry budget is spent" in " ".join(what)]
+    assert refused[0] >= 30
+    assert len(network.said("dial")) == 60 + 60 - len(refused)
