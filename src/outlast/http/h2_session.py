@@ -1,0 +1,320 @@
+"""One HTTP/2 connection and the exchanges on it: who reads, who writes, who hears of what.
+
+h2 frames; this module moves bytes. There is one reader at a time: an exchange that waits takes
+the part, hands events to the others and wakes them, and passes the part on when it has its own.
+Whoever has something to send puts it into one queue, and whoever finds nobody sending sends it.
+The lock is held for bookkeeping only; a thread that is moving bytes holds no lock, only the part.
+
+Connection-level credit is returned as data comes in, so that an unread response never starves
+its siblings; stream-level credit when the data is read. Source: RFC 9113. Refuses to reuse a
+connection after a protocol error, and to send on one that the server is leaving (GOAWAY).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.exceptions
+import h2.settings
+import h11
+
+from outlast.http.exchange import PeerClosed
+from outlast.http.message import Headers
+from outlast.net.seam import Network, Stream
+
+if TYPE_CHECKING:
+    from outlast.http.h2 import H2Exchange
+
+__all__ = ["H2Session", "Unprocessed"]
+
+CHUNK = 65_536
+MOST_STREAMS = 100  # at once on one connection; RFC 9113 section 6.5.2 suggests no less
+STREAM_WINDOW = 1 << 20  # bytes of one response that may lie unread
+CONNECTION_WINDOW = 1 << 24  # httpcore's
+CREDIT = 1 << 19  # connection credit is returned in pieces of this size
+MOST_HEADERS = 65_536  # httpcore's limit for a header list
+
+
+class Unprocessed(Exception):
+    """The server has said that it did not act on the request: any method may be repeated."""
+
+
+class H2Session:
+    """An HTTP/2 connection's state, shared by its exchanges. Thread-safe."""
+
+    def __init__(self, stream: Stream, network: Network) -> None:
+        self.stream = stream
+        self.network = network
+        self.failure: Exception | None = None
+        self.leaving = False  # GOAWAY came, or identifiers are used up
+        self._lock = Lock()
+        self._h2 = _connection()
+        self._exchanges: dict[int, H2Exchange] = {}
+        self._out: deque[bytes] = deque()
+        self._sending = False
+        self.wants_room = False  # something queued waits for the network to take it
+        self._reader: H2Exchange | None = None
+        self._debt = 0  # connection credit that has not been returned yet
+        self._queue_out()
+
+    # -- room ------------------------------------------------------------------------------
+
+    @property
+    def capacity(self) -> int:
+        """How many exchanges may be under way at once."""
+        return min(MOST_STREAMS, self._h2.remote_settings.max_concurrent_streams)
+
+    @property
+    def usable(self) -> bool:
+        """Whether new exchanges may begin."""
+        return self.failure is None and not self.leaving
+
+    # -- sending ---------------------------------------------------------------------------
+
+    def open(self, exchange: H2Exchange, headers: Headers, *, end: bool) -> int:
+        """Send a request's head; its stream's number. Raises h11.LocalProtocolError."""
+        with self._lock:
+            self._check()
+            try:
+                number = self._h2.get_next_available_stream_id()
+                self._h2.send_headers(number, list(headers), end_stream=end)
+            except h2.exceptions.NoAvailableStreamIDError as error:
+                self.leaving = True
+                raise Unprocessed from error
+            except h2.exceptions.TooManyStreamsError as error:
+                raise Unprocessed from error
+            except h2.exceptions.ProtocolError as error:
+                raise h11.LocalProtocolError(str(error)) from error
+            self._exchanges[number] = exchange
+            self._queue_out()
+            return number
+
+    def room(self, number: int) -> int:
+        """Bytes of a body that stream `number` may send now."""
+        try:
+            window = self._h2.local_flow_control_window(number)
+        except h2.exceptions.ProtocolError:  # the stream has been reset: nobody wants the rest
+            return CHUNK
+        return min(window, self._h2.max_outbound_frame_size)
+
+    def send(self, number: int, data: bytes | memoryview, *, end: bool) -> int:
+        """Queue as much of a body as the peer's windows allow; the bytes taken."""
+        with self._lock:
+            self._check()
+            count = min(len(data), self.room(number))
+            if not count and not (end and not data):
+                return 0
+            try:
+                last = end and count == len(data)
+                self._h2.send_data(number, bytes(data[:count]), end_stream=last)
+            except h2.exceptions.StreamClosedError:  # reset by the peer; its answer tells why
+                return len(data)
+            except h2.exceptions.ProtocolError as error:
+                raise h11.LocalProtocolError(str(error)) from error
+            self._queue_out()
+            return count
+
+    def flush(self) -> bool:
+        """Hand over what is queued; True if nothing is left. Raises OSError."""
+        while True:
+            with self._lock:
+                if self._sending:
+                    return not self._out
+                self._sending = True
+            try:
+                done = self._send_queue()
+            except OSError as error:
+                self.fail(error)
+                raise
+            finally:
+                self._sending = False
+            if not done:
+                self._ask_for_room()
+                return False
+            if not self._out:  # else somebody queued more while we were at the end of it
+                return True
+
+    def _send_queue(self) -> bool:
+        while self._out:
+            part = self._out.popleft()
+            count = self.stream.send(part)
+            if count < len(part):
+                self._out.appendleft(part[count:])
+                return False
+        return self.stream.flush()
+
+    def _ask_for_room(self) -> None:
+        """The network takes no more now: the reader is to wait for room too."""
+        with self._lock:
+            self.wants_room = True
+            reader = self._reader
+        if reader is not None:
+            reader.wake()
+
+    def found_room(self) -> None:
+        """The reader has been woken: send on, and let go whoever waits to send."""
+        if not self.wants_room:
+            return
+        self.wants_room = False
+        if self.flush():
+            with self._lock:
+                blocked = [e for e in self._exchanges.values() if e.blocked]
+            for exchange in blocked:
+                exchange.wake()
+
+    def _queue_out(self) -> None:
+        data = self._h2.data_to_send()
+        if data:
+            self._out.append(data)
+
+    # -- receiving -------------------------------------------------------------------------
+
+    def take_part(self, exchange: H2Exchange) -> bool:
+        """Become the reader, if there is none; whether `exchange` is the reader now."""
+        with self._lock:
+            if self._reader is None:
+                self._reader = exchange
+            return self._reader is exchange
+
+    def pass_on(self, exchange: H2Exchange) -> None:
+        """Be the reader no more; somebody who waits becomes it."""
+        with self._lock:
+            if self._reader is not exchange and self._reader is not None:
+                return
+            self._reader = None
+            heir = next(
+                (e for e in self._exchanges.values() if e.parked and e is not exchange), None
+            )
+        if heir is not None:
+            heir.wake()
+
+    def receive(self) -> bool:
+        """Take in what has arrived; True if there was something. Only the reader calls this."""
+        try:
+            data = self.stream.recv(CHUNK)
+        except OSError as error:
+            self.fail(error)
+            return True
+        if data is None:
+            return False
+        if not data:
+            self.fail(PeerClosed("the server has closed the connection"))
+            return True
+        with self._lock:
+            try:
+                events = self._h2.receive_data(data)
+            except h2.exceptions.ProtocolError as error:
+                self._queue_out()
+                events = []
+                failure: Exception | None = h11.RemoteProtocolError(str(error))
+            else:
+                failure = None
+            woken = {number for event in events if (number := self._hear(event)) is not None}
+            self._queue_out()
+            heard = [e for number in woken if (e := self._exchanges.get(number)) is not None]
+        if failure is not None:
+            self.fail(failure)
+        for exchange in heard:
+            exchange.wake()
+        self._flush_quietly()
+        return True
+
+    def _flush_quietly(self) -> None:
+        """Acknowledgements go out if they can; an error is met by the next read."""
+        try:
+            self.flush()
+        except OSError:
+            return
+
+    def _hear(self, event: h2.events.Event) -> int | None:
+        """Give one event to its exchange; the number of the exchange to wake."""
+        if isinstance(event, h2.events.ConnectionTerminated):
+            self.leaving = True
+            last = event.last_stream_id or 0
+            for number, exchange in self._exchanges.items():
+                if number > last:
+                    exchange.hear(Unprocessed("the server was leaving (GOAWAY)"))
+                    exchange.wake()
+            return None
+        if isinstance(event, h2.events.DataReceived):
+            self._return_credit(event.flow_controlled_length or 0)
+        stream: int = getattr(event, "stream_id", None) or 0
+        owner = self._exchanges.get(stream)
+        if owner is not None:
+            owner.hear(event)
+            return stream
+        if isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
+            for each in self._exchanges.values():  # room for all who wait for it
+                each.wake()
+        return None
+
+    def _return_credit(self, size: int) -> None:
+        self._debt += size
+        if self._debt >= CREDIT:
+            self._h2.increment_flow_control_window(self._debt)
+            self._debt = 0
+
+    def credit(self, number: int, size: int) -> None:
+        """So many bytes of a response have been read: its stream may send as many more."""
+        with self._lock:
+            try:
+                self._h2.increment_flow_control_window(size, number)
+            except h2.exceptions.ProtocolError:  # the stream has ended meanwhile
+                return
+            self._queue_out()
+        self._flush_quietly()
+
+    # -- endings ---------------------------------------------------------------------------
+
+    def leave(self, number: int, *, reset: bool) -> None:
+        """An exchange is over. With `reset` the server is told to stop."""
+        with self._lock:
+            exchange = self._exchanges.pop(number, None)
+            if reset and self.failure is None:
+                try:
+                    self._h2.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
+                except h2.exceptions.ProtocolError:  # it had ended by itself
+                    pass
+                self._queue_out()
+        if exchange is not None:
+            self.pass_on(exchange)
+        if reset:
+            self._flush_quietly()
+
+    def fail(self, error: Exception) -> None:
+        """The connection is broken: everybody on it hears of it."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = error
+            exchanges = list(self._exchanges.values())
+        for exchange in exchanges:
+            exchange.wake()
+
+    def _check(self) -> None:
+        """Under the lock: refuse to begin or go on over a broken connection."""
+        if isinstance(self.failure, OSError):
+            raise self.failure
+        if self.failure is not None:
+            raise ConnectionResetError(f"the HTTP/2 connection has failed: {self.failure}")
+
+
+def _connection() -> h2.connection.H2Connection:
+    config = h2.config.H2Configuration(validate_inbound_headers=False, header_encoding=None)
+    connection = h2.connection.H2Connection(config)
+    codes = h2.settings.SettingCodes
+    initial: dict[Any, int] = {
+        codes.ENABLE_PUSH: 0,
+        codes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
+        codes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+        codes.MAX_HEADER_LIST_SIZE: MOST_HEADERS,
+    }
+    connection.local_settings = h2.settings.Settings(client=True, initial_values=initial)
+    connection.initiate_connection()
+    connection.increment_flow_control_window(CONNECTION_WINDOW)
+    return connection
