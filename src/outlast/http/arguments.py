@@ -7,6 +7,7 @@ is a ValueError that names the argument and shows a right form; nothing is passe
 from __future__ import annotations
 
 import functools
+import importlib.util
 import ipaddress
 import math
 import ssl
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 import httpx
 
 from outlast.errors import NotAvailableYet
-from outlast.http.pool import PoolLimits
+from outlast.http.tickets import PoolLimits
 from outlast.net.options import SocketOption
 from outlast.policy import Policy
 from outlast.target import Origin, Target, parse_origin, parse_target
@@ -27,6 +28,7 @@ __all__ = [
     "read_limits",
     "read_local_address",
     "read_policy",
+    "read_protocols",
     "read_socket_options",
     "read_targets",
     "read_tls",
@@ -40,10 +42,8 @@ MAX_CONNECTIONS, MAX_KEEPALIVE = 100, 20  # httpx's defaults
 
 def refuse_what_comes_later(**given: object) -> None:
     """Refuse what this version cannot serve, by name."""
-    served = {"http1": True, "http2": False, "proxy": None, "uds": None, "retries": 0}
+    served = {"proxy": None, "uds": None, "retries": 0}
     instead = {
-        "http1": "HTTP/1.1 is what this version speaks",
-        "http2": "HTTP/2 comes with a later version; leave it out for HTTP/1.1",
         "proxy": "proxies come with a later version; give httpx.Client(mounts=...) for them",
         "uds": "Unix sockets come with a later version; use httpx.HTTPTransport for this one",
         "retries": "connects are raced and repeated anyway; requests by Policy(attempts=...)",
@@ -51,6 +51,15 @@ def refuse_what_comes_later(**given: object) -> None:
     for name, value in given.items():
         if value != served[name]:
             raise NotAvailableYet(f"{name}={value!r} is not available yet: {instead[name]}")
+
+
+def read_protocols(http1: bool, http2: bool) -> tuple[str, ...]:
+    """What ALPN offers, the preferred one first. HTTP/2 alone is spoken without TLS too."""
+    if not (http1 or http2):
+        raise ValueError("http1=False and http2=False leave no protocol; set one of them to True")
+    if http2 and importlib.util.find_spec("h2") is None:
+        raise ImportError("http2=True needs the package h2: pip install 'outlast[http2]'")
+    return (*(("h2",) if http2 else ()), *(("http/1.1",) if http1 else ()))
 
 
 def read_policy(policy: Any) -> Policy:

@@ -17,7 +17,7 @@ from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
-from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
+from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
 from outlast.net.seam import Wait
 
@@ -52,6 +52,7 @@ class Attempt:
         "read_until",
         "sent",
         "started",
+        "unprocessed",
         "used",
         "watch",
         "watched",
@@ -67,6 +68,7 @@ class Attempt:
         self.progress = Progress.NOT_SENT
         self.failure: TransportFailure | None = None
         self.started = False
+        self.unprocessed = False  # by the server's own word
         self.sent = False
         self.broken: OSError | None = None  # the write side has failed; an answer may still come
         self.read_until = 0.0  # 0: no read under way
@@ -112,7 +114,10 @@ class Attempt:
         if not self.started:
             self.started = True
             self._queue_start(lease)
-        self.early = await self._push(lease)
+        try:
+            self.early = await self._push(lease)
+        except ProtocolError as error:
+            raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         if isinstance(body, StreamBody) and not self.early:
             self.early = await self._stream(lease, body)
         self.sent = True
@@ -159,12 +164,14 @@ class Attempt:
                     return True
         except OSError as error:
             return self._write_failed(lease, error)
+        except Unprocessed as error:
+            raise self._unprocessed(lease, error) from error
         finally:
             self._note_sent(lease)
         return False
 
     def _note_sent(self, lease: Lease) -> None:
-        if self.progress is Progress.NOT_SENT and lease.exchange.sent:
+        if self.progress is Progress.NOT_SENT and lease.exchange.sent and not self.unprocessed:
             self.progress = Progress.SENT
             self.call.machine.written()
 
@@ -211,6 +218,8 @@ class Attempt:
             head = lease.exchange.head()
         except PeerClosed as error:
             raise self._closed(lease) from error
+        except Unprocessed as error:
+            raise self._unprocessed(lease, error) from error
         except ProtocolError as error:
             self.progress = Progress.RESPONSE_BEGUN
             message = f"{error} ({lease.address})"
@@ -253,6 +262,13 @@ class Attempt:
         elif state is not None and not state.unacked:
             told += " and acknowledged by the peer's kernel"
         return TransportFailure("ReadTimeout", told, final=True)
+
+    def _unprocessed(self, lease: Lease, error: Unprocessed) -> TransportFailure:
+        """By the server's own word it has not acted on the request: as good as never sent."""
+        self.progress = Progress.NOT_SENT
+        self.unprocessed = True
+        message = f"{error} ({lease.address}); the request was not processed"
+        return TransportFailure("RemoteProtocolError", message, error)
 
     def _closed(self, lease: Lease) -> TransportFailure:
         if self.broken is not None:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
-from outlast.http.h1 import H1Exchange
-from outlast.http.pool import Grant, Ticket, Want
+from outlast.http.tickets import Grant, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.dial import DialError, DialRequest
 from outlast.net.options import SocketPlan
@@ -50,7 +49,7 @@ class _Checkout:
         self._check_open()
         grant = await self._grant([each for each in order if each not in self.call.tried])
         while isinstance(grant, Connection):
-            if grant.stream.quiet():
+            if grant.leases > 1 or grant.quiet():
                 return self._use(grant, "reused")
             self.call.note(grant, self.attempt, "closed by the peer while idle")
             grant = self.engine.replace(grant)
@@ -65,7 +64,8 @@ class _Checkout:
 
     async def _grant(self, order: Sequence[Address]) -> Connection | Grant:
         call = self.call
-        want = Want(call.request.route, order, call.policy.idle_expiry)
+        route = call.request.route
+        want = Want(route, order, call.policy.idle_expiry, self.engine.multiplexed(route))
         grant, dead = self.engine.pool.take(want, call.now())
         self.engine.close(dead)
         return grant if grant is not None else await self._queue(want)
@@ -74,7 +74,7 @@ class _Checkout:
         """Stand in line for a connection or a place."""
         call, pool, started = self.call, self.engine.pool, self.call.now()
         refuse = frozenset(call.tried) if self.attempt == 0 else None
-        ticket = Ticket(want.route, refuse, self.engine.network.waiter())
+        ticket = Ticket(want.route, refuse, self.engine.network.waiter(), want.multiplexed)
         until = call.pool_time.deadline(started).earlier(call.deadline).at
         self.engine.close(pool.queue(ticket, want, started))
         try:
@@ -108,19 +108,19 @@ class _Checkout:
         try:
             won = await dial(engine.network, request, call.report)
         except DialError as error:
-            engine.pool.free_place()
+            engine.pool.free_place(call.request.route)
             kind = "ConnectTimeout" if error.timed_out else "ConnectError"
             cause = error.cause or error
             raise TransportFailure(kind, error.message, cause, final=True) from error
         except BaseException:
-            engine.pool.free_place()
+            engine.pool.free_place(call.request.route)
             raise
         finally:
             call.connect_time.spend(started, call.now())
         connection, *spare = (
             self._connection(stream, won.rtt, request.plan) for stream in (won.stream, *won.spare)
         )
-        engine.pool.adopt(connection)
+        engine.pool.adopt(connection, call.now())
         for other in spare:
             engine.offer(other)
         if call.generation != engine.generation:
@@ -140,7 +140,7 @@ class _Checkout:
             rtt,
             call.now() + age,
             plan.user_timeout,
-            H1Exchange(stream),
+            self.engine.session(stream, call.request.route),
         )
         connection.limit(policy.user_timeout)
         return connection

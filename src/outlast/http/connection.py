@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from outlast.http.exchange import Exchange
 from outlast.http.h1 import H1Exchange
 from outlast.http.message import Route
 from outlast.net.address import Address
 from outlast.net.seam import Stream
+
+if TYPE_CHECKING:
+    from outlast.http.h2_session import H2Session
 
 __all__ = ["Connection", "Lease"]
 
@@ -19,7 +23,8 @@ class Connection:
 
     `rtt`: seconds. `expires`: when it is too old for another request. `user_timeout`: what stands
     on the socket, in seconds; 0 for off. `counted`: whether it holds one of the pool's places; a
-    suspect one does not any more.
+    suspect one does not any more. `session`: of HTTP/2, which several exchanges share; `leases`
+    counts them, under the pool's lock.
     """
 
     stream: Stream
@@ -28,7 +33,9 @@ class Connection:
     rtt: float
     expires: float
     user_timeout: float
-    h1: H1Exchange
+    session: H2Session | None = None
+    leases: int = 0
+    h1: H1Exchange | None = None
     idle_since: float = 0.0
     counted: bool = True
     requests: int = 0
@@ -42,7 +49,26 @@ class Connection:
     def lease(self) -> Lease:
         """The connection for one more exchange."""
         self.requests += 1
+        if self.session is not None:
+            from outlast.http.h2 import H2Exchange
+
+            return Lease(self, H2Exchange(self.session, self.route.origin.scheme))
+        if self.h1 is None:
+            self.h1 = H1Exchange(self.stream)
         return Lease(self, self.h1)
+
+    def quiet(self) -> bool:
+        """Whether an idle connection is as it was left."""
+        if self.session is not None:
+            return self.session.quiet()
+        return self.stream.quiet()
+
+    def shares(self, now: float) -> bool:
+        """Whether one more exchange may begin beside those under way."""
+        session = self.session
+        if session is None or not session.usable or not self.counted:
+            return False
+        return now < self.expires and self.leases < session.capacity
 
 
 @dataclass(slots=True, eq=False)

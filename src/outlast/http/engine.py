@@ -11,9 +11,12 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from outlast.http.connection import Connection, Lease
-from outlast.http.pool import Grant, Pool, PoolLimits
+from outlast.http.message import Route
+from outlast.http.pool import Pool
+from outlast.http.tickets import Grant, PoolLimits
 from outlast.net.options import SocketOption, SocketPlan
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
@@ -21,19 +24,24 @@ from outlast.policy import Policy
 from outlast.service.table import Service, service_of
 from outlast.target import Origin, Target, target_of
 
+if TYPE_CHECKING:
+    from outlast.http.h2_session import H2Session
+
 __all__ = ["Engine", "EngineSettings"]
 
-ALPN = ["http/1.1"]
+H2 = "h2"  # the name by which ALPN knows HTTP/2 (RFC 9113 section 3.1)
 CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its own deadline
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a transport was told. `context` makes the TLS context when it is first needed."""
+    """What a transport was told. `context` makes the TLS context when it is first needed;
+    `protocols` are those that ALPN offers, the preferred one first."""
 
     targets: Mapping[Origin, Target]
     limits: PoolLimits
     context: Callable[[], ssl.SSLContext]
+    protocols: tuple[str, ...]
     socket_options: tuple[SocketOption, ...]
     source: tuple[str, int] | None
 
@@ -76,11 +84,27 @@ class Engine:
             source=self.settings.source,
         )
 
+    def multiplexed(self, route: Route) -> bool:
+        """Whether a new connection on this route may turn out to be shared: HTTP/2."""
+        protocols = self.settings.protocols
+        return H2 in protocols and (route.origin.scheme == "https" or len(protocols) == 1)
+
+    def session(self, stream: Stream, route: Route) -> H2Session | None:
+        """The HTTP/2 session of a new connection, if that is what both sides speak."""
+        if not self.multiplexed(route):
+            return None
+        if isinstance(stream, TlsStream) and stream.protocol != H2:
+            return None
+        from outlast.http.h2_session import H2Session
+
+        return H2Session(stream, self.network)
+
     async def secure(self, stream: Stream, *, name: str) -> TlsStream:
         """TLS over `stream`, verified for `name`."""
         if self._context is None:
             self._context = self.settings.context()
-        self._context.set_alpn_protocols(ALPN)  # a shared context may be in others' use too
+        # Each time: a context that the caller shares may be in others' use too.
+        self._context.set_alpn_protocols(list(self.settings.protocols))
         return await handshake(stream, context=self._context, name=name)
 
     def offer(self, connection: Connection) -> None:
@@ -107,10 +131,12 @@ class Engine:
         return grant
 
     def discard(self, lease: Lease) -> None:
-        """Abort a connection whose exchange did not end well."""
+        """End an exchange that did not end well: its connection is aborted, unless others share
+        it and it has not failed them."""
         connection = lease.connection
-        self.pool.release(connection, reusable=False, now=self.network.now())
-        connection.stream.abort()
+        usable = connection.session is not None and lease.exchange.leave()
+        if not self.pool.release(connection, reusable=usable, now=self.network.now()):
+            connection.stream.abort()
 
     def close(self, connections: Iterable[Connection] | None = None) -> None:
         """Close these; without an argument everything: the idle at once, the busy ones are shut,

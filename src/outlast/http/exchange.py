@@ -15,7 +15,7 @@ import h11
 from outlast.http.message import Head, Headers
 from outlast.net.seam import Interest
 
-__all__ = ["NEED_DATA", "Exchange", "NeedData", "PeerClosed", "ProtocolError"]
+__all__ = ["NEED_DATA", "Exchange", "NeedData", "PeerClosed", "ProtocolError", "Unprocessed"]
 
 # What a peer, or the caller's own request, may violate. h2's errors are turned into these.
 ProtocolError = (h11.RemoteProtocolError, h11.LocalProtocolError)
@@ -23,6 +23,10 @@ ProtocolError = (h11.RemoteProtocolError, h11.LocalProtocolError)
 
 class PeerClosed(Exception):
     """The peer has ended the connection where more had to come."""
+
+
+class Unprocessed(Exception):
+    """The peer has said that it did not act on the request: any method may be repeated."""
 
 
 class NeedData:

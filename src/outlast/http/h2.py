@@ -14,8 +14,8 @@ import h2.errors
 import h2.events
 import h11
 
-from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed
-from outlast.http.h2_session import H2Session, Unprocessed
+from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed, Unprocessed
+from outlast.http.h2_session import H2Session
 from outlast.http.message import Head, Headers
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Waiter
 
@@ -39,6 +39,7 @@ class H2Exchange:
         "_finished",
         "_head",
         "_number",
+        "_scheme",
         "_session",
         "_waiter",
         "begun",
@@ -46,7 +47,8 @@ class H2Exchange:
         "mark",
     )
 
-    def __init__(self, session: H2Session) -> None:
+    def __init__(self, session: H2Session, scheme: str) -> None:
+        self._scheme = scheme.encode("ascii")
         self._session = session
         self._number = 0  # 0: no stream yet
         self._head: Headers | None = None
@@ -99,7 +101,7 @@ class H2Exchange:
         self._head = [
             (b":method", method.encode("ascii")),
             (b":authority", host),
-            (b":scheme", b"https"),
+            (b":scheme", self._scheme),
             (b":path", target),
             *(field for field in fields if field[0] not in NOT_IN_H2),
         ]
@@ -132,7 +134,11 @@ class H2Exchange:
         if self._finished and not self._done and not self._body:
             self._session.send(self._number, b"", end=True)
             self._done = True
-        return self._session.flush() and not self._body
+        session = self._session
+        session.move()
+        if isinstance(session.failure, OSError):
+            raise session.failure
+        return not self._body and not session.wants_room
 
     # -- in --------------------------------------------------------------------------------
 
@@ -153,8 +159,7 @@ class H2Exchange:
         session = self._session
         self._waiter = None
         if session.take_part(self):
-            session.found_room()
-            session.receive()
+            session.move(read=True)
         if isinstance(session.failure, OSError) and not self._events:
             raise session.failure
         if not self._events and session.failure is None:
@@ -231,7 +236,7 @@ def _head(headers: Sequence[tuple[bytes | str, bytes | str]]) -> Head:
     fields = [(_bytes(name), _bytes(value)) for name, value in headers]
     status = next((value for name, value in fields if name == b":status"), b"0")
     kept = [field for field in fields if not field[0].startswith(b":")]
-    return Head(int(status), kept, b"HTTP/2", b"")
+    return Head(int(status), kept, b"HTTP/2", None)
 
 
 def _bytes(text: bytes | str) -> bytes:

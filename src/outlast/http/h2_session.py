@@ -2,8 +2,8 @@
 
 h2 frames; this module moves bytes. There is one reader at a time: an exchange that waits takes
 the part, hands events to the others and wakes them, and passes the part on when it has its own.
-Whoever has something to send puts it into one queue, and whoever finds nobody sending sends it.
-The lock is held for bookkeeping only; a thread that is moving bytes holds no lock, only the part.
+Whoever has something to send puts it into one queue; whoever finds nobody moving bytes moves
+them, for all. The lock is held for bookkeeping only, never while bytes move.
 
 Connection-level credit is returned as data comes in, so that an unread response never starves
 its siblings; stream-level credit when the data is read. Source: RFC 9113. Refuses to reuse a
@@ -13,8 +13,9 @@ connection after a protocol error, and to send on one that the server is leaving
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import h2.config
 import h2.connection
@@ -24,14 +25,11 @@ import h2.exceptions
 import h2.settings
 import h11
 
-from outlast.http.exchange import PeerClosed
+from outlast.http.exchange import PeerClosed, Unprocessed
 from outlast.http.message import Headers
 from outlast.net.seam import Network, Stream
 
-if TYPE_CHECKING:
-    from outlast.http.h2 import H2Exchange
-
-__all__ = ["H2Session", "Unprocessed"]
+__all__ = ["H2Session", "Hearer"]
 
 CHUNK = 65_536
 MOST_STREAMS = 100  # at once on one connection; RFC 9113 section 6.5.2 suggests no less
@@ -41,8 +39,20 @@ CREDIT = 1 << 19  # connection credit is returned in pieces of this size
 MOST_HEADERS = 65_536  # httpcore's limit for a header list
 
 
-class Unprocessed(Exception):
-    """The server has said that it did not act on the request: any method may be repeated."""
+class Hearer(Protocol):
+    """What a session knows of an exchange."""
+
+    blocked: bool  # its owner waits to send
+
+    @property
+    def parked(self) -> bool:
+        """Whether its owner waits at all."""
+
+    def hear(self, event: h2.events.Event | Exception) -> None:
+        """Something has come for it."""
+
+    def wake(self) -> None:
+        """Let its owner look."""
 
 
 class H2Session:
@@ -55,11 +65,12 @@ class H2Session:
         self.leaving = False  # GOAWAY came, or identifiers are used up
         self._lock = Lock()
         self._h2 = _connection()
-        self._exchanges: dict[int, H2Exchange] = {}
+        self._exchanges: dict[int, Hearer] = {}
         self._out: deque[bytes] = deque()
-        self._sending = False
+        self._moving = False
+        self._wish_read = self._wish_send = False
         self.wants_room = False  # something queued waits for the network to take it
-        self._reader: H2Exchange | None = None
+        self._reader: Hearer | None = None
         self._debt = 0  # connection credit that has not been returned yet
         self._queue_out()
 
@@ -75,9 +86,14 @@ class H2Session:
         """Whether new exchanges may begin."""
         return self.failure is None and not self.leaving
 
+    def quiet(self) -> bool:
+        """Take in what has come while nobody used the connection; whether it may still be used."""
+        self.move(read=True)
+        return self.usable
+
     # -- sending ---------------------------------------------------------------------------
 
-    def open(self, exchange: H2Exchange, headers: Headers, *, end: bool) -> int:
+    def open(self, exchange: Hearer, headers: Headers, *, end: bool) -> int:
         """Send a request's head; its stream's number. Raises h11.LocalProtocolError."""
         with self._lock:
             self._check()
@@ -120,69 +136,98 @@ class H2Session:
             self._queue_out()
             return count
 
-    def flush(self) -> bool:
-        """Hand over what is queued; True if nothing is left. Raises OSError."""
-        while True:
-            with self._lock:
-                if self._sending:
-                    return not self._out
-                self._sending = True
-            try:
-                done = self._send_queue()
-            except OSError as error:
-                self.fail(error)
-                raise
-            finally:
-                self._sending = False
-            if not done:
-                self._ask_for_room()
-                return False
-            if not self._out:  # else somebody queued more while we were at the end of it
-                return True
+    # -- moving bytes ----------------------------------------------------------------------
 
-    def _send_queue(self) -> bool:
+    def move(self, *, read: bool = False) -> None:
+        """Hand over what is queued, and with `read` take in what has arrived.
+
+        One thread moves at a time, without the lock: who comes meanwhile leaves the wish to it.
+        Never raises: a broken connection stands in `failure`, and everybody is woken.
+        """
+        with self._lock:
+            self._wish_read |= read
+            self._wish_send = True
+            if self._moving:
+                return
+            self._moving = True
+        try:
+            while self._next_move():
+                pass
+        except OSError as error:
+            self._moving = False
+            self.fail(error)
+
+    def _next_move(self) -> bool:
+        with self._lock:
+            read, send = self._wish_read, self._wish_send
+            self._wish_read = self._wish_send = False
+            if self.failure is not None or not (read or send):
+                self._moving = False
+                return False
+        if send:
+            self._hand_over()
+        if read:
+            self._take_in()
+        return True
+
+    def _hand_over(self) -> None:
         while self._out:
             part = self._out.popleft()
             count = self.stream.send(part)
             if count < len(part):
                 self._out.appendleft(part[count:])
-                return False
-        return self.stream.flush()
+                break
+        wanted, self.wants_room = self.wants_room, bool(self._out) or not self.stream.flush()
+        if self.wants_room and not wanted:
+            self._wake(lambda e: e is self._reader)  # it is to wait for room too
+        elif wanted and not self.wants_room:
+            self._wake(lambda e: e.blocked)
 
-    def _ask_for_room(self) -> None:
-        """The network takes no more now: the reader is to wait for room too."""
-        with self._lock:
-            self.wants_room = True
-            reader = self._reader
-        if reader is not None:
-            reader.wake()
-
-    def found_room(self) -> None:
-        """The reader has been woken: send on, and let go whoever waits to send."""
-        if not self.wants_room:
+    def _take_in(self) -> None:
+        """One read: one TLS record or more; asked again until there is nothing left."""
+        data = self.stream.recv(CHUNK)
+        if data is None:
             return
-        self.wants_room = False
-        if self.flush():
-            with self._lock:
-                blocked = [e for e in self._exchanges.values() if e.blocked]
-            for exchange in blocked:
-                exchange.wake()
+        if not data:
+            self.fail(PeerClosed("the server has closed the connection"))
+            return
+        failure: Exception | None = None
+        with self._lock:
+            try:
+                events = self._h2.receive_data(data)
+            except h2.exceptions.ProtocolError as error:
+                events, failure = [], h11.RemoteProtocolError(str(error))
+            heard = {owner for event in events if (owner := self._hear(event)) is not None}
+            self._queue_out()
+            self._wish_read = True
+        for exchange in heard:
+            exchange.wake()
+        if failure is not None:
+            self._hand_over()  # the reason goes out as GOAWAY
+            self.fail(failure)
+
+    def _wake(self, wanted: Callable[[Hearer], bool]) -> None:
+        with self._lock:
+            chosen = [exchange for exchange in self._exchanges.values() if wanted(exchange)]
+        for exchange in chosen:
+            exchange.wake()
 
     def _queue_out(self) -> None:
         data = self._h2.data_to_send()
         if data:
             self._out.append(data)
+            self._wish_send = True
 
     # -- receiving -------------------------------------------------------------------------
 
-    def take_part(self, exchange: H2Exchange) -> bool:
+    def take_part(self, exchange: Hearer) -> bool:
         """Become the reader, if there is none; whether `exchange` is the reader now."""
         with self._lock:
             if self._reader is None:
                 self._reader = exchange
             return self._reader is exchange
 
-    def pass_on(self, exchange: H2Exchange) -> None:
+    def pass_on(self, exchange: Hearer) -> None:
         """Be the reader no more; somebody who waits becomes it."""
         with self._lock:
             if self._reader is not exchange and self._reader is not None:
@@ -194,46 +239,8 @@ class H2Session:
         if heir is not None:
             heir.wake()
 
-    def receive(self) -> bool:
-        """Take in what has arrived; True if there was something. Only the reader calls this."""
-        try:
-            data = self.stream.recv(CHUNK)
-        except OSError as error:
-            self.fail(error)
-            return True
-        if data is None:
-            return False
-        if not data:
-            self.fail(PeerClosed("the server has closed the connection"))
-            return True
-        with self._lock:
-            try:
-                events = self._h2.receive_data(data)
-            except h2.exceptions.ProtocolError as error:
-                self._queue_out()
-                events = []
-                failure: Exception | None = h11.RemoteProtocolError(str(error))
-            else:
-                failure = None
-            woken = {number for event in events if (number := self._hear(event)) is not None}
-            self._queue_out()
-            heard = [e for number in woken if (e := self._exchanges.get(number)) is not None]
-        if failure is not None:
-            self.fail(failure)
-        for exchange in heard:
-            exchange.wake()
-        self._flush_quietly()
-        return True
-
-    def _flush_quietly(self) -> None:
-        """Acknowledgements go out if they can; an error is met by the next read."""
-        try:
-            self.flush()
-        except OSError:
-            return
-
-    def _hear(self, event: h2.events.Event) -> int | None:
-        """Give one event to its exchange; the number of the exchange to wake."""
+    def _hear(self, event: h2.events.Event) -> Hearer | None:
+        """Give one event to its exchange, which is returned to be woken."""
         if isinstance(event, h2.events.ConnectionTerminated):
             self.leaving = True
             last = event.last_stream_id or 0
@@ -248,7 +255,7 @@ class H2Session:
         owner = self._exchanges.get(stream)
         if owner is not None:
             owner.hear(event)
-            return stream
+            return owner
         if isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
             for each in self._exchanges.values():  # room for all who wait for it
                 each.wake()
@@ -268,7 +275,7 @@ class H2Session:
             except h2.exceptions.ProtocolError:  # the stream has ended meanwhile
                 return
             self._queue_out()
-        self._flush_quietly()
+        self.move()
 
     # -- endings ---------------------------------------------------------------------------
 
@@ -285,7 +292,7 @@ class H2Session:
         if exchange is not None:
             self.pass_on(exchange)
         if reset:
-            self._flush_quietly()
+            self.move()
 
     def fail(self, error: Exception) -> None:
         """The connection is broken: everybody on it hears of it."""

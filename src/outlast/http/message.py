@@ -77,12 +77,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The beginning of a response."""
+    """The beginning of a response. HTTP/2 has no `reason`."""
 
     status: int
     headers: Headers
     http_version: bytes
-    reason: bytes
+    reason: bytes | None
 
     def header(self, name: bytes) -> str | None:
         """The first value of header `name` (lower case), or None."""

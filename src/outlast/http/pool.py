@@ -16,61 +16,15 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 from threading import Lock
 
 from outlast.http.connection import Connection
 from outlast.http.message import Route
+from outlast.http.tickets import PLACE, Grant, PoolLimits, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
 
-__all__ = ["PLACE", "Grant", "Pool", "PoolLimits", "Ticket", "Want"]
-
-
-class Grant(Enum):
-    """A grant that is no connection."""
-
-    PLACE = "a place for a new connection"
-
-
-PLACE = Grant.PLACE
-
-
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
-    """Counts, and seconds after which an idle connection is given up."""
-
-    max_connections: float
-    max_keepalive: float
-    idle_expiry: float
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """What a call can use: an idle connection to one of `order`, not idle for `idle_expiry`
-    seconds; the first endpoint if there is a choice. An empty `order`: a place only."""
-
-    route: Route
-    order: Sequence[Address]
-    idle_expiry: float = math.inf
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """A stand in the queue. `grant` stands once `waiter` was woken."""
-
-    route: Route
-    refuse: frozenset[Address] | None  # endpoints not to be served from; None: no idle ones at all
-    waiter: Waiter
-    grant: Connection | Grant | None = None
-
-    def takes(self, connection: Connection) -> bool:
-        """Whether this connection would do."""
-        if self.refuse is None or connection.route != self.route:
-            return False
-        return connection.address not in self.refuse
+__all__ = ["Pool"]
 
 
 class Pool:
@@ -84,6 +38,9 @@ class Pool:
         # Ordered: the first of a plain dict is found by walking over what was deleted before it.
         self._by_age: OrderedDict[Connection, None] = OrderedDict()
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
+        # HTTP/2: connections in use that have room for more, and who waits for a dial's outcome.
+        self._shared: dict[tuple[Route, Address], dict[Connection, None]] = {}
+        self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}
         self._busy: dict[Connection, None] = {}
         self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
 
@@ -102,7 +59,7 @@ class Pool:
         with self._lock:
             grant, dead = self._take(want, now)
             if grant is None:
-                self._queue[ticket] = None
+                self._line(want)[ticket] = None
             else:  # freed since `take`, when nobody stood in line
                 self._grant(ticket, grant)
         self._ring()
@@ -119,10 +76,9 @@ class Pool:
         with self._lock:
             grant = self._leave(ticket)
             if isinstance(grant, Connection):
-                del self._busy[grant]
-                dead = self._settle(grant, reusable=True, now=now)
+                dead = self._end_lease(grant, reusable=True, now=now)
             elif grant is not None:
-                self._free_place()
+                self._end_dial(ticket.route)
         self._ring()
         return dead
 
@@ -135,6 +91,8 @@ class Pool:
         with self._lock:
             del self._busy[closed]
             closed.counted = False
+            closed.leases = 0
+            self._unshare(closed)
             connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
             if connection is not None:
                 self._free_place()
@@ -143,15 +101,31 @@ class Pool:
 
     # -- giving back -----------------------------------------------------------------------
 
-    def adopt(self, connection: Connection) -> None:
-        """A place has become `connection`, in use."""
+    def adopt(self, connection: Connection, now: float) -> None:
+        """A place has become `connection`, in use. Who waited for this dial is served: by it, if
+        it can be shared, else as its turn comes."""
         with self._lock:
-            self._busy[connection] = None
+            self._begin_lease(connection)
+            route, rest = connection.route, OrderedDict[Ticket, None]()
+            for ticket in self._expecting.pop(route, None) or ():
+                if ticket.takes(connection) and connection.shares(now):
+                    self._begin_lease(connection)
+                    self._grant(ticket, connection)
+                elif not self._room_for(route):
+                    rest[ticket] = None
+                else:
+                    self._count += 1
+                    self._grant(ticket, PLACE)
+                    if connection.session is not None:  # one more dial will do for the rest
+                        self._expecting[route] = rest
+            if route not in self._expecting:
+                self._queue.update(rest)
+        self._ring()
 
-    def free_place(self) -> None:
-        """A place was not needed: the dial failed."""
+    def free_place(self, route: Route | None = None) -> None:
+        """A place was not needed: the dial failed. `route`: what was dialled."""
         with self._lock:
-            self._free_place()
+            self._end_dial(route)
         self._ring()
 
     def release(self, connection: Connection, *, reusable: bool, now: float) -> bool:
@@ -160,8 +134,7 @@ class Pool:
         Others that must be closed are closed by whoever takes next.
         """
         with self._lock:
-            self._busy.pop(connection, None)
-            kept = not self._settle(connection, reusable=reusable, now=now)
+            kept = not self._end_lease(connection, reusable=reusable, now=now)
         self._ring()
         return kept
 
@@ -172,6 +145,7 @@ class Pool:
         """
         with self._lock:
             counted, connection.counted = connection.counted, False
+            self._unshare(connection)
             return counted
 
     def offer(self, connection: Connection, now: float) -> bool:
@@ -205,7 +179,7 @@ class Pool:
                 "places": self._count,
                 "idle": len(self._by_age),
                 "busy": len(self._busy),
-                "waiting": len(self._queue),
+                "waiting": len(self._queue) + sum(map(len, self._expecting.values())),
             }
 
     # -- under the lock --------------------------------------------------------------------
@@ -216,18 +190,88 @@ class Pool:
             return None, dead
         full = self._count >= self._limits.max_connections
         for address in want.order if full else want.order[:1]:
-            connection = self._pop(want.route, address, now - want.idle_expiry, now, dead)
+            connection = self._share(want.route, address, now) if want.multiplexed else None
+            if connection is None:
+                since = now - want.idle_expiry
+                connection = self._pop(want.route, address, since, now, dead)
             if connection is not None:
                 return connection, dead
+        if want.multiplexed and want.route in self._expecting:
+            return None, dead
         if self._count < self._limits.max_connections:
             self._count += 1
-            return PLACE, dead
-        if self._by_age:
+        elif self._by_age:
             coldest = next(iter(self._by_age))
             self._forget(coldest)
             dead.append(coldest)
-            return PLACE, dead
-        return None, dead
+        else:
+            return None, dead
+        if want.multiplexed:
+            self._expecting[want.route] = OrderedDict()
+        return PLACE, dead
+
+    def _room_for(self, route: Route) -> bool:
+        """Whether one more dial may begin, and none is under way that may serve the route."""
+        full = self._count >= self._limits.max_connections
+        return not full and not self._queue and route not in self._expecting
+
+    def _line(self, want: Want) -> OrderedDict[Ticket, None]:
+        """Where a caller stands: behind a dial that may serve it, or with all others."""
+        if want.multiplexed and not self._queue:
+            return self._expecting.get(want.route, self._queue)
+        return self._queue
+
+    # -- under the lock: connections that are shared ---------------------------------------
+
+    def _begin_lease(self, connection: Connection) -> None:
+        connection.leases += 1
+        self._busy[connection] = None
+        if connection.session is not None:
+            key = (connection.route, connection.address)
+            self._shared.setdefault(key, {})[connection] = None
+
+    def _end_lease(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
+        """One exchange less on a connection. Returns it if it is to be closed."""
+        connection.leases -= 1
+        if not connection.leases:
+            self._busy.pop(connection, None)
+            self._unshare(connection)
+            return self._settle(connection, reusable=reusable, now=now)
+        if not reusable:
+            self._unshare(connection)
+        elif self._queue and connection.shares(now):
+            ticket = next(iter(self._queue))
+            if ticket.takes(connection):
+                del self._queue[ticket]
+                self._begin_lease(connection)
+                self._grant(ticket, connection)
+        return []
+
+    def _share(self, route: Route, address: Address, now: float) -> Connection | None:
+        for connection in self._shared.get((route, address), ()):
+            if connection.shares(now):
+                self._begin_lease(connection)
+                return connection
+        return None
+
+    def _unshare(self, connection: Connection) -> None:
+        """No new exchange may begin beside those under way."""
+        key = (connection.route, connection.address)
+        shared = self._shared.get(key)
+        if shared is not None and connection in shared:
+            del shared[connection]
+            if not shared:
+                del self._shared[key]
+
+    def _end_dial(self, route: Route | None) -> None:
+        """A dial has failed: its place goes to the next who waited for its outcome, if any."""
+        expecting = self._expecting.get(route) if route is not None else None
+        if route is not None and not expecting:
+            self._expecting.pop(route, None)
+        if expecting:
+            self._grant(expecting.popitem(last=False)[0], PLACE)
+        else:
+            self._free_place()
 
     def _pop(
         self, route: Route, address: Address, since: float, now: float, dead: list[Connection]
@@ -240,7 +284,7 @@ class Pool:
             if not stack:
                 del self._stacks[route, address]
             if now < connection.expires:
-                self._busy[connection] = None
+                self._begin_lease(connection)
                 return connection
             dead.append(connection)
             self._free_place()
@@ -281,7 +325,7 @@ class Pool:
         if self._queue:
             ticket, _ = self._queue.popitem(last=False)
             if fit and ticket.takes(connection):
-                self._busy[connection] = None
+                self._begin_lease(connection)
                 self._grant(ticket, connection)
                 return []
             self._grant(ticket, PLACE)
@@ -300,6 +344,8 @@ class Pool:
 
     def _leave(self, ticket: Ticket) -> Connection | Grant | None:
         self._queue.pop(ticket, None)
+        if ticket.multiplexed and ticket.route in self._expecting:
+            self._expecting[ticket.route].pop(ticket, None)
         grant, ticket.grant = ticket.grant, None
         return grant
 

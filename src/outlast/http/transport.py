@@ -19,6 +19,7 @@ from outlast.http.arguments import (
     read_limits,
     read_local_address,
     read_policy,
+    read_protocols,
     read_socket_options,
     read_targets,
     read_tls,
@@ -58,13 +59,14 @@ class _Shell:
         targets: Mapping[str, str] | None = None,
         network: Network | None = None,
     ) -> None:
-        refuse_what_comes_later(http1=http1, http2=http2, proxy=proxy, uds=uds, retries=retries)
+        refuse_what_comes_later(proxy=proxy, uds=uds, retries=retries)
         self._policy = read_policy(policy)
         self._network: Network = kernel() if network is None else network
         settings = EngineSettings(
             targets=read_targets(targets),
             limits=read_limits(limits, self._policy),
             context=read_tls(verify, cert, trust_env),
+            protocols=read_protocols(http1, http2),
             socket_options=read_socket_options(socket_options),
             source=read_local_address(local_address),
         )
@@ -179,7 +181,7 @@ def _response(
         stream=stream,
         extensions={
             "http_version": head.http_version,
-            "reason_phrase": head.reason,
+            **({} if head.reason is None else {"reason_phrase": head.reason}),
             "outlast": answer.report,
         },
     )
