@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from outlast.http.connection import Connection
 from outlast.http.message import Route
-from outlast.http.pool import PLACE, Pool, PoolLimits, Ticket, Want
+from outlast.http.pool import Pool
+from outlast.http.tickets import PLACE, PoolLimits, Ticket, Want
 from outlast.net.address import Address
 from outlast.target import Origin
 
@@ -53,7 +54,6 @@ def connection(
         rtt=0.001,
         expires=expires,
         user_timeout=0.0,
-        h1=cast(Any, None),
     )
 
 
@@ -78,7 +78,7 @@ def busy(pool: Pool, made: Connection, now: float = 0.0) -> Connection:
     grant, dead = pool.take(want(route=made.route), now)
     assert grant is PLACE
     assert dead == []
-    pool.adopt(made)
+    pool.adopt(made, now)
     return made
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from outlast.http.connection import Connection
-from outlast.http.pool import PLACE, Pool, Ticket
+from outlast.http.pool import Pool
+from outlast.http.tickets import PLACE, Ticket
 from outlast.net.address import Address
 from outlast.net.kernel import kernel
 from outlast.net.seam import WAKE, Wait
@@ -132,7 +133,7 @@ def test_an_endpoint_that_failed_is_refused() -> None:
     in_line(pool, wary, B)
     assert not pool.release(shared, reusable=True, now=0.0)
     assert pool.collect(wary) is PLACE
-    pool.adopt(other := connection(B))
+    pool.adopt(other := connection(B), 0.0)
     repeating = ticket(pool, refuse=None)  # wants a new connection, whatever there is
     in_line(pool, repeating)
     assert not pool.release(other, reusable=True, now=0.0)
@@ -201,7 +202,7 @@ def test_one_that_was_closed_while_idle_is_replaced() -> None:
     first, second = idle(pool, connection()), connection()
     grant, _ = pool.take(want(B), 0.0)
     assert grant is PLACE
-    pool.adopt(second)
+    pool.adopt(second, 0.0)
     pool.release(second, reusable=True, now=1.0)
     assert pool.take(want(A), 1.0) == (second, [])
     assert pool.replace(second, 1.0) == (first, [])
@@ -215,7 +216,7 @@ def test_a_suspects_place_moves() -> None:
     suspect = busy(pool, connection())
     assert pool.disown(suspect)
     assert not pool.disown(suspect)
-    pool.adopt(second := connection())
+    pool.adopt(second := connection(), 0.0)
     assert pool.counts() == {"places": 1, "idle": 0, "busy": 2, "waiting": 0}
     assert not pool.release(suspect, reusable=True, now=0.0)  # has no place to lie in
     assert pool.release(second, reusable=True, now=0.0)
@@ -344,7 +345,7 @@ def test_threads_that_take_and_give_back() -> None:
                 return
         used = grant if isinstance(grant, Connection) else connection(A, route)
         if grant is PLACE:
-            pool.adopt(used)
+            pool.adopt(used, 0.0)
         with lock:
             inside[0] += 1
             most[0] = max(most[0], inside[0])

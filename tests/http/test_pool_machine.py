@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from outlast.http.connection import Connection
-from outlast.http.pool import PLACE, Grant, Ticket, Want
+from outlast.http.tickets import PLACE, Grant, Ticket, Want
 from outlast.net.address import Address
 from tests.http.pool_parts import BILLS, ENDLESS, ORDERS, A, B, Bell, connection, make_pool
 
@@ -194,7 +194,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.held.remove(PLACE)
         self.loose -= 1
         made = self.new(address, want, life)
-        self.pool.adopt(made)
+        self.pool.adopt(made, self.now)
         self.busy.add(made)
         if then:
             self.settled(made, kept=self.pool.release(made, reusable=True, now=self.now))

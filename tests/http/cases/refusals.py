@@ -23,8 +23,6 @@ async def refused(open_caller: Open, text: str, kind: type[Exception], **argumen
 @case
 async def what_comes_later_is_refused_by_name(open_caller: Open) -> None:
     later: list[tuple[dict[str, Any], str]] = [
-        ({"http2": True}, "http2=True is not available yet: HTTP/2 comes with a later version"),
-        ({"http1": False}, "http1=False is not available yet: HTTP/1.1 is what"),
         ({"proxy": "http://p:1"}, r"proxy='http://p:1' is not available yet.*mounts="),
         ({"proxy": httpx.Proxy("http://p:1")}, r"proxy=.* is not available yet"),
         ({"uds": "/run/x.sock"}, r"uds='/run/x.sock' is not available yet.*HTTPTransport"),
