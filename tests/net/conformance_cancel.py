@@ -14,7 +14,7 @@ import trio
 from outlast.net.run import run_async
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Wait
 from tests.net.conformance_waits import SeamTests
-from tests.net.drivers import Driver, run_in_loop
+from tests.net.drivers import run_in_loop
 from tests.net.far_side import MOMENT, PATIENCE, World, arrival, connection, read
 
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -181,23 +181,3 @@ class Cancellation(SeamTests):
             assert scope.cancelled_caught
 
         run_in_loop(loop, main)
-
-    def test_an_error_of_the_wait_reaches_engine_code_as_it_is(
-        self, world: World, drive: Driver
-    ) -> None:
-        """Two things are waited for at once, and yet no group of exceptions comes out."""
-        net = world.network
-        trail: list[str] = []
-
-        async def engine() -> None:
-            stream, peer = await connection(world)
-            stream.close()
-            try:
-                await Wait(((stream, READ), (net.waiter(), WAKE)), net.now() + PATIENCE)
-            except (OSError, ValueError, RuntimeError) as error:
-                trail.append(type(error).__name__)
-            finally:
-                peer.close()
-
-        drive(engine)
-        assert len(trail) == 1

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from outlast.net.options import SocketPlan
-from outlast.net.seam import READ, WRITE, Network, Stream, Wait
+from outlast.net.seam import READ, WAKE, WRITE, Interest, Network, Stream, Wait
 from tests.net.conformance_waits import SeamTests
 from tests.net.drivers import Driver
 from tests.net.far_side import (
@@ -270,3 +270,25 @@ class Streams(SeamTests):
             return end
 
         assert drive(engine) == b""
+
+    @pytest.mark.parametrize("mask", [READ, WRITE, READ | WRITE])
+    def test_a_closed_stream_is_ready_so_that_whoever_waits_hears_of_it(
+        self, world: World, drive: Driver, mask: int
+    ) -> None:
+        net = world.network
+
+        async def engine() -> None:
+            stream, peer = await connection(world)
+            other, other_peer = await connection(world)
+            waiter = net.waiter()
+            stream.close()
+            until = net.now() + PATIENCE
+            assert list(await Wait(((stream, mask),), until)) == [stream]
+            interests: list[Interest] = [(other, READ), (stream, mask), (waiter, WAKE)]
+            assert list(await Wait(interests, until)) == [stream]
+            with pytest.raises(OSError):
+                stream.recv(10)
+            for end in (peer, other, other_peer):
+                end.close()
+
+        drive(engine)

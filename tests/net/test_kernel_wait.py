@@ -18,7 +18,8 @@ import trio
 
 from outlast.net import kernel_wait
 from outlast.net.kernel_wait import KernelWaiter, wait_in_loop, wait_in_thread
-from outlast.net.seam import READ, WAKE, WRITE, Wait
+from outlast.net.run import run_async
+from outlast.net.seam import READ, WAKE, WRITE, Interest, Wait
 from tests.net.drivers import Driver, run_in_loop
 from tests.net.far_side import MOMENT, PATIENCE, connection
 from tests.net.kernel_world import KernelWorld
@@ -308,3 +309,38 @@ def test_tasks_of_one_loop_wake_each_other(world: KernelWorld, loop: str) -> Non
 
     run_in_loop(loop, main)
     assert woken == list(range(len(waiters) - 1, -1, -1))
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_an_error_of_a_wait_comes_out_as_it_is(world: KernelWorld, loop: str) -> None:
+    """Two things are waited for at once, and yet no group of exceptions comes out."""
+
+    async def main() -> None:
+        stream, peer = await run_async(world.network, connection(world))
+        both: list[Interest] = [(stream, READ), (world.network.waiter(), WAKE)]
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as group:
+                group.start_soon(wait_in_loop, Wait([(stream, READ)]))
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+                with pytest.raises(anyio.BusyResourceError):  # two owners: a mistake
+                    await wait_in_loop(Wait(both))
+                group.cancel_scope.cancel()
+        stream.close()
+        peer.close()
+
+    run_in_loop(loop, main)
+
+
+def test_a_closed_stream_is_ready_for_select_too(
+    world: KernelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_wait, "_poll", kernel_wait._by_select)
+
+    async def engine() -> None:
+        stream, peer = await connection(world)
+        stream.close()
+        assert list(await Wait(((stream, READ),))) == [stream]
+        peer.close()
+
+    Driver("sync", world.network)(engine)

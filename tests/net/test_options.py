@@ -170,6 +170,7 @@ def test_a_user_timeout_is_moved_while_somebody_watches(world: KernelWorld) -> N
     [
         ((TCP, 250, 1), errno.ENOPROTOOPT),
         ((TCP, 4, 0), errno.EINVAL),
+        ((TCP, 4, 2**40), errno.EINVAL),  # no number of C's
         ((socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"no-such-device"), errno.ENODEV),
     ],
 )

@@ -180,10 +180,13 @@ class _Bell:
 def _by_poll(interests: Sequence[Any], timeout: float) -> list[Any]:
     poller = select.poll()
     milliseconds = math.ceil(timeout * 1000)
-    if len(interests) == 1:
+    if len(interests) == 1 and (number := interests[0][0].fileno()) >= 0:
         stream, mask = interests[0]
-        poller.register(stream.fileno(), _events(mask))
+        poller.register(number, _events(mask))
         return [stream] if poller.poll(milliseconds) else []
+    closed = _closed(interests)
+    if closed:
+        return closed
     wanted: dict[int, int] = {}
     numbers = []
     for stream, mask in interests:
@@ -203,7 +206,15 @@ def _events(mask: int) -> int:
     return (select.POLLIN if mask & READ else 0) | (select.POLLOUT if mask & WRITE else 0)
 
 
+def _closed(interests: Sequence[Any]) -> list[Any]:
+    """Streams that their owner, or whoever they were handed to, has closed: ready to say so."""
+    return list(dict.fromkeys(stream for stream, _ in interests if stream.fileno() < 0))
+
+
 def _by_select(interests: Sequence[Any], timeout: float) -> list[Any]:
+    closed = _closed(interests)
+    if closed:
+        return closed
     readers = [stream for stream, mask in interests if mask & READ]
     writers = [stream for stream, mask in interests if mask & WRITE]
     if not (readers or writers):  # select() on Windows refuses three empty lists
@@ -245,10 +256,12 @@ async def _ready(interests: Sequence[Interest]) -> Ready:
 
     if not interests:
         await anyio.sleep_forever()
-    if len(interests) > 1 or interests[0][1] == READ | WRITE:
+    source: Any = interests[0][0]
+    single = len(interests) == 1 and interests[0][1] != READ | WRITE
+    if not single or not (isinstance(source, KernelWaiter) or source.fileno() >= 0):
         return await _several(interests)
-    await _one(*interests[0])
-    return [interests[0][0]]
+    await _one(source, interests[0][1])
+    return [source]
 
 
 async def _several(interests: Sequence[Interest]) -> Ready:

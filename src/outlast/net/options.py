@@ -138,6 +138,8 @@ def apply(sock: socket.socket, plan: SocketPlan) -> list[str]:
         except OSError as error:
             text = f"socket option {given}: {error.strerror}"
             raise LocalRefusal(error.errno, text) from error
+        except (OverflowError, TypeError) as error:  # Python's own refusal: nothing that C takes
+            raise LocalRefusal(errno.EINVAL, f"socket option {given}: {error}") from error
     if plan.source is not None:
         _bind(sock, plan.source)
     return [note for note in notes if note]

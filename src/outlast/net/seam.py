@@ -115,7 +115,8 @@ class Wait:
     """The one effect of engine code: wait for any of `interests`, at most until `until`.
 
     An interest is a stream with READ, WRITE or both, or a waiter with WAKE. Awaiting gives what
-    is ready, at least one, or nothing when the time has come.
+    is ready, at least one, or nothing when the time has come. A stream that is closed is ready:
+    the next operation on it says why.
     """
 
     __slots__ = ("interests", "until")
