@@ -1,0 +1,1 @@
+"""What the documentation promises: its examples run, its links lead somewhere, its tables hold."""
