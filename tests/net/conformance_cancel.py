@@ -11,7 +11,7 @@ import anyio
 import pytest
 import trio
 
-from outlast.net.run import run_async
+from outlast.net.run import give_way, run_async
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Wait
 from tests.net.conformance_waits import SeamTests
 from tests.net.drivers import run_in_loop
@@ -178,6 +178,18 @@ class Cancellation(SeamTests):
                 scope.cancel()
                 await net.wait_async(Wait((), net.now() + PATIENCE))
                 pytest.fail("the wait went on")
+            assert scope.cancelled_caught
+
+        run_in_loop(loop, main)
+
+    def test_giving_way_is_a_point_of_cancellation(self, world: World, loop: str) -> None:
+        net = world.network
+
+        async def main() -> None:
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await run_async(net, give_way())
+                pytest.fail("nobody else had a turn")
             assert scope.cancelled_caught
 
         run_in_loop(loop, main)

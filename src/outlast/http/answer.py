@@ -14,6 +14,7 @@ from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
+from outlast.net.run import give_way
 from outlast.net.seam import Wait
 
 __all__ = ["MUTE", "Answer"]
@@ -107,6 +108,7 @@ class Answer:
         while not call.late:
             try:
                 if exchange.pull():
+                    await give_way()  # what comes faster than it is read must not hold a loop
                     return
             except OSError as error:
                 message = f"read from {lease.address}: {error}"

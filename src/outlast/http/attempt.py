@@ -19,6 +19,7 @@ from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
+from outlast.net.run import give_way
 from outlast.net.seam import Wait
 
 __all__ = ["Attempt", "Outcome"]
@@ -144,6 +145,7 @@ class Attempt:
             while (chunk := await body.pull()) is not None:
                 if self.call.late:
                     raise self._write_timeout(lease)
+                await give_way()  # neither the caller's code nor a quick peer may ever wait
                 if chunk:
                     exchange.data(chunk)
                     if await self._push(lease):

@@ -237,12 +237,14 @@ else:
 
 async def wait_in_loop(wait: Wait) -> Ready:
     """Suspend the running task until something of `wait` is ready or its time has come."""
-    import anyio
+    import anyio.lowlevel
 
     interests, until = wait.interests, wait.until
     while True:
         timeout = _timeout(until)
-        if not timeout:  # a look, not a wait
+        if not timeout:  # a look, not a wait; at nothing: the turn of others
+            if not interests:
+                await anyio.lowlevel.checkpoint()
             return wait_in_thread(wait)
         with anyio.move_on_after(timeout):
             ready = await _ready(interests)

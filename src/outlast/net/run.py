@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from outlast.net.seam import Interest, Network, Ready, Wait
 
-__all__ = ["Strands", "run_async", "run_sync", "sleep_until"]
+__all__ = ["Strands", "give_way", "run_async", "run_sync", "sleep_until"]
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -70,6 +70,11 @@ def run_async(network: Network, work: Coroutine[Any, Any, T]) -> Generator[Any, 
 async def sleep_until(until: float) -> None:
     """Wait for nothing but the time."""
     await Wait((), until)
+
+
+async def give_way() -> None:
+    """Wait for nothing at all: in an event loop others get their turn, and a cancellation comes."""
+    await Wait((), -math.inf)
 
 
 class _Strand(Generic[T]):
