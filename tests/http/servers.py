@@ -220,6 +220,7 @@ class Server:
     def _handle(self, handler: Handler, sock: socket.socket, number: int) -> None:
         try:
             if self._context is not None:
+                sock.getpeername()  # of a client that has gone already, ssl would lose the socket
                 sock = self._context.wrap_socket(sock, server_side=True)
                 with self._lock:
                     self._socks.append(sock)
