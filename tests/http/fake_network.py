@@ -94,6 +94,7 @@ class FakeStream:
     written: int = 0
     acknowledged: int = 0
     heard: float = 0.0
+    foreign: bool = False
     notes: Sequence[str] = ()
     inbox: bytes = b""
     requests: list[bytes] = field(default_factory=list)

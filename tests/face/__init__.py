@@ -1,0 +1,1 @@
+"""Tests of what users write down: policies, durations, targets, origins."""

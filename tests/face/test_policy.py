@@ -1,0 +1,210 @@
+"""The policy: every field, what it accepts, and what it says of what it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import outlast
+from outlast import Backoff, Keepalive, Policy
+from outlast.policy import current_override, seconds
+
+# field: good values and what becomes of them
+GOOD: dict[str, list[tuple[Any, Any]]] = {
+    "attempts": [(1, 1), (100, 100)],
+    "deadline": [(None, None), (2, 2.0), (0.5, 0.5), ("250ms", 0.25), ("5s", 5.0), ("2m", 120.0)],
+    "retry_status": [
+        ({502}, frozenset({502})),
+        ([502, 503, 502], frozenset({502, 503})),
+        ((), frozenset()),
+        (range(500, 502), frozenset({500, 501})),
+    ],
+    "unsafe_status": [
+        ({}, {}),
+        ({"POST": {503}}, {"POST": frozenset({503})}),
+        ({"post": [503], "POST": [502]}, {"POST": frozenset({502, 503})}),
+        ({"M-SEARCH": {503}}, {"M-SEARCH": frozenset({503})}),
+    ],
+    "idempotent": [(None, None), (True, True), (False, False)],
+    "backoff": [(Backoff(0.0, 0.0), Backoff(0.0, 0.0))],
+    "retry_after_limit": [(0, 0.0), ("1m", 60.0)],
+    "connect_timeout": [(0.1, 0.1), ("3s", 3.0)],
+    "attempt_delay": [(None, None), (0.05, 0.05)],
+    "open_attempts": [(1, 1), (8, 8)],
+    "keepalive": [
+        (None, None),
+        (Keepalive(5, 1, 6), Keepalive(5, 1, 6)),
+        ((7, 2, 3), Keepalive(7, 2, 3)),
+        ([7, 2, 3], Keepalive(7, 2, 3)),
+    ],
+    "user_timeout": [(0, 0.0), (0.001, 0.001), ("11s", 11.0)],
+    "watch": [(True, True), (False, False)],
+    "idle_expiry": [("60s", 60.0), (1e-9, 1e-9)],
+    "max_age": [(300, 300.0)],
+}
+
+BAD: dict[str, list[Any]] = {
+    "attempts": [0, 101, -1, 1.0, "3", None, True],
+    "deadline": [0, -1, "soon", "5", "5h", math.inf, math.nan, True, [5], 10**400, "1e400s"],
+    "retry_status": [None, 503, "503", b"503", [99], [600], ["503"], [True], [[502]], [None]],
+    "unsafe_status": [None, {503}, "POST", {503: "POST"}, {"POST": 503}, {"": [503]}, {"A B": [1]}],
+    "idempotent": [0, 1, "yes"],
+    "backoff": [None, 0.1, (0.1, 1.0)],
+    "retry_after_limit": [None, -1, "long"],
+    "connect_timeout": [None, 0, -1, "0s"],
+    "attempt_delay": [0, -0.1, "fast"],
+    "open_attempts": [0, 2.0, None],
+    "keepalive": [0, True, (5, 1), (5, 1, 6, 7), "5s", (0, 1, 6), (5, 1, 128), (5.0, 1, 6)],
+    "user_timeout": [None, -1, 0.0004, "on"],
+    "watch": [None, 0, "no"],
+    "idle_expiry": [None, 0, -1],
+    "max_age": [None, 0, "old"],
+}
+
+
+def test_every_field_is_in_both_tables_and_in_the_documentation() -> None:
+    fields = [field.name for field in dataclasses.fields(Policy)]
+    assert list(GOOD) == fields
+    assert list(BAD) == fields
+    documented = inspect.getdoc(Policy) or ""
+    assert [name for name in fields if f"\n{name}: " not in documented] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "given_value", "becomes"),
+    [(name, value, becomes) for name, values in GOOD.items() for value, becomes in values],
+)
+def test_what_a_field_accepts(name: str, given_value: Any, becomes: Any) -> None:
+    for policy in (Policy(**{name: given_value}), Policy().merged({name: given_value})):
+        assert getattr(policy, name) == becomes
+        assert type(getattr(policy, name)) is type(becomes)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD.items() for value in values]
+)
+def test_what_a_field_refuses(name: str, value: Any) -> None:
+    """A ValueError that begins with the field's name, wherever the value was given."""
+    with pytest.raises(ValueError, match=f"^{name}"):
+        Policy(**{name: value})
+    with pytest.raises(ValueError, match=f"^{name}"):
+        Policy().merged({name: value})
+    with pytest.raises(ValueError, match=f"^{name}"), outlast.override(**{name: value}):
+        raise AssertionError("the block was entered")
+    assert current_override() is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"attempts": 0}, "0 is not a whole number from 1 to 100"),
+        ({"deadline": "5h"}, "'5h' is no duration; write seconds (2.5), '5s' or '250ms'"),
+        ({"deadline": 0}, "must be more than 0 seconds, such as 2.5"),
+        ({"retry_status": 503}, "503 is no set of status codes, such as {502, 503}"),
+        ({"retry_status": [999]}, "999 is not a status code from 100 to 599"),
+        ({"unsafe_status": [503]}, "does not map methods, such as {'POST': {503}}"),
+        ({"unsafe_status": {"POST": 503}}, "unsafe_status['POST']: 503 is no set"),
+        ({"unsafe_status": {"A B": [503]}}, "'A B' is no method, such as 'POST'"),
+        ({"backoff": 1}, "1 is no Backoff, such as Backoff(base=0.025, cap=0.25)"),
+        ({"keepalive": 5}, "5 is neither None nor (idle, interval, count) in seconds"),
+        ({"keepalive": (0, 1, 6)}, "keepalive idle: 0 is not a whole number from 1 to 32767"),
+        ({"user_timeout": 0.0001}, "less than 1 ms; write 11, '250ms', or 0 for off"),
+        ({"watch": 1}, "1 is not True or False"),
+    ],
+)
+def test_errors_show_a_right_form(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Policy(**fields)
+    assert text in str(caught.value)
+
+
+def test_unknown_fields_are_all_named() -> None:
+    for unknown in ({"atempts": 3, "deadlien": 1}, {"atempts": 3, "attempts": 3, "deadlien": 1}):
+        with pytest.raises(ValueError, match="unknown field 'atempts', 'deadlien'; the fields are"):
+            Policy().merged(unknown)
+        with pytest.raises(ValueError, match="unknown field 'atempts', 'deadlien'"):
+            with outlast.override(**unknown):
+                raise AssertionError("the block was entered")
+    with pytest.raises(TypeError, match="atempts"):
+        Policy(atempts=3)  # type: ignore[call-arg]  # the mistake is the test
+
+
+def test_a_policy_is_a_value() -> None:
+    policy = Policy(attempts=2, unsafe_status={"POST": {503}})
+    assert policy == Policy(attempts=2, unsafe_status={"post": {503}})
+    assert policy != Policy(attempts=2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        policy.attempts = 3  # type: ignore[misc]  # the mistake is the test
+    assert policy.merged({}) == policy
+    assert policy.merged({"attempts": 5}).unsafe_status == policy.unsafe_status
+    assert policy.attempts == 2
+
+
+def test_what_the_caller_changes_later_does_not_matter() -> None:
+    statuses, methods = {503}, {"POST": {503}}
+    policy = Policy(retry_status=statuses, unsafe_status=methods)
+    statuses.add(500)
+    methods["PATCH"] = {503}
+    methods["POST"].add(500)
+    assert policy == Policy(retry_status={503}, unsafe_status={"POST": {503}})
+
+
+# -- durations -----------------------------------------------------------------------------
+
+
+@given(st.floats(min_value=0, max_value=1e6))
+def test_a_number_is_seconds(number: float) -> None:
+    assert seconds(number, "x") == number
+
+
+@given(st.integers(min_value=0, max_value=10**6))
+def test_a_unit_is_one_of_three(number: int) -> None:
+    assert seconds(f"{number}s", "x") == number
+    assert seconds(f"{number}ms", "x") == pytest.approx(number / 1000)
+    assert seconds(f"{number}m", "x") == 60 * number
+
+
+@given(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.text().filter(lambda text: not text.strip().endswith(("s", "m"))),
+        st.floats(max_value=0, exclude_max=True),
+        st.integers(max_value=-1),
+        st.sampled_from([math.inf, math.nan, 10**9, "infs", "nanms", "-1s", "ms", "s", "1d"]),
+        st.binary(),
+        st.lists(st.integers()),
+    )
+)
+def test_anything_else_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^some field: .* is no duration; write seconds \(2.5\)"):
+        seconds(value, "some field")
+
+
+# -- blocks --------------------------------------------------------------------------------
+
+
+def test_blocks_nest() -> None:
+    with outlast.override(attempts=2, deadline="5s"):
+        with outlast.override(attempts=1):
+            assert current_override() == {"attempts": 1, "deadline": "5s"}
+        assert current_override() == {"attempts": 2, "deadline": "5s"}
+        with outlast.override():
+            assert current_override() == {"attempts": 2, "deadline": "5s"}
+    assert current_override() is None
+
+
+def test_a_block_may_be_a_decorator() -> None:
+    @outlast.override(attempts=1)
+    def legacy() -> object:
+        return current_override()
+
+    assert legacy() == {"attempts": 1}
+    assert legacy() == {"attempts": 1}
+    assert current_override() is None

@@ -1,0 +1,1 @@
+"""What type checkers say of the public face. Checked by mypy, never run."""
