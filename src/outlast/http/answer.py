@@ -86,6 +86,11 @@ class Answer:
         if lease is not None:
             self._call.engine.discard(lease)
 
+    def __del__(self) -> None:
+        lease = self._lease
+        if lease is not None:
+            self._call.engine.abandon(lease)
+
     async def _next(self, lease: Lease) -> bytes:
         exchange = lease.exchange
         while True:

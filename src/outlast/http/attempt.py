@@ -103,7 +103,7 @@ class Attempt:
         """End what is under way, at once. Idempotent."""
         if self.place:
             self.place = False
-            self.call.engine.pool.free_place()
+            self.call.engine.free_place(self.call.epoch)
         lease, self.lease = self.lease, None
         if lease is not None:
             self.call.engine.discard(lease)

@@ -27,6 +27,7 @@ class CallContext:
         "connect_time",
         "deadline",
         "engine",
+        "epoch",
         "generation",
         "machine",
         "now",
@@ -44,7 +45,9 @@ class CallContext:
         self, engine: Engine, request: Request, service: Service, machine: Call, deadline: Deadline
     ) -> None:
         self.engine = engine
+        engine.tidy()
         self.generation = engine.generation
+        self.epoch = engine.epoch
         self.request = request
         self.policy = request.policy
         self.service = service

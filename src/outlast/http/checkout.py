@@ -21,6 +21,7 @@ from outlast.net.seam import WAKE, Stream, Wait
 
 __all__ = ["check_out"]
 
+ABANDONED = 1.0  # seconds between looks for places that garbage-collected answers held
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
@@ -78,8 +79,9 @@ class _Checkout:
         until = call.pool_time.deadline(started).earlier(call.deadline).at
         self.engine.close(pool.queue(ticket, want, started))
         try:
-            while ticket.grant is None and call.now() < until:
-                await Wait(((ticket.waiter, WAKE),), until)
+            while ticket.grant is None and (now := call.now()) < until:
+                await Wait(((ticket.waiter, WAKE),), min(until, now + ABANDONED))
+                self.engine.tidy()
         except BaseException:
             self.engine.close(pool.leave(ticket, call.now()))
             raise
@@ -108,12 +110,12 @@ class _Checkout:
         try:
             won = await dial(engine.network, request, call.report)
         except DialError as error:
-            engine.pool.free_place(call.request.route)
+            engine.free_place(call.epoch, call.request.route)
             kind = "ConnectTimeout" if error.timed_out else "ConnectError"
             cause = error.cause or error
             raise TransportFailure(kind, error.message, cause, final=True) from error
         except BaseException:
-            engine.pool.free_place(call.request.route)
+            engine.free_place(call.epoch, call.request.route)
             raise
         finally:
             call.connect_time.spend(started, call.now())
@@ -140,6 +142,7 @@ class _Checkout:
             rtt,
             call.now() + age,
             plan.user_timeout,
+            call.epoch,
             self.engine.session(stream, call.request.route),
         )
         connection.limit(policy.user_timeout)

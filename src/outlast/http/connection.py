@@ -23,8 +23,8 @@ class Connection:
 
     `rtt`: seconds. `expires`: when it is too old for another request. `user_timeout`: what stands
     on the socket, in seconds; 0 for off. `counted`: whether it holds one of the pool's places; a
-    suspect one does not any more. `session`: of HTTP/2, which several exchanges share; `leases`
-    counts them, under the pool's lock.
+    suspect one does not any more. `epoch`: the engine's, when it was made. `session`: of HTTP/2,
+    which several exchanges share; `leases` counts them, under the pool's lock.
     """
 
     stream: Stream
@@ -33,6 +33,7 @@ class Connection:
     rtt: float
     expires: float
     user_timeout: float
+    epoch: int = 0
     session: H2Session | None = None
     leases: int = 0
     h1: H1Exchange | None = None

@@ -7,9 +7,13 @@ does.
 from __future__ import annotations
 
 import math
+import os
 import ssl
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -55,6 +59,10 @@ class Engine:
         self.pool = Pool(settings.limits)
         self.rng: Random = network.rng("engine")
         self.generation = 0  # calls of an earlier one end when the transport is closed
+        self.epoch = 0  # what an earlier one has handed out is another process's, since a fork
+        self._inherited: Pool | None = None
+        self._abandoned: deque[Lease] = deque()  # by answers that were never closed
+        _engines.add(self)
         self._services: dict[Origin, Service] = {}
         self._context: ssl.SSLContext | None = None
 
@@ -65,6 +73,34 @@ class Engine:
             target = self.settings.targets.get(origin) or target_of(origin.host, origin.port)
             service = self._services[origin] = service_of(target, self.network)
         return service
+
+    def tidy(self) -> None:
+        """Before a call: end what a fork has left, and what was dropped without being closed."""
+        if self._inherited is not None:
+            inherited, self._inherited = self._inherited, None
+            for connection in chain(*inherited.drain()):
+                connection.stream.close()
+        while self._abandoned:
+            self.discard(self._abandoned.popleft())
+
+    def abandon(self, lease: Lease) -> None:
+        """An answer was garbage-collected unfinished. No lock may be taken here."""
+        self._abandoned.append(lease)
+
+    def renew(self) -> None:
+        """In the child of a fork: a pool of its own; the parent's connections are let go later,
+        when they are not just about to be replaced by exec."""
+        self._inherited, self.pool = self.pool, Pool(self.settings.limits)
+        self._inherited.renew()
+        self.rng = self.network.rng("engine")
+        self._abandoned.clear()
+        self.epoch += 1
+        self.generation += 1
+
+    def free_place(self, epoch: int, route: Route | None = None) -> None:
+        """A place in the pool of `epoch` was not needed."""
+        if epoch == self.epoch:
+            self.pool.free_place(route)
 
     # -- connections -----------------------------------------------------------------------
 
@@ -109,18 +145,24 @@ class Engine:
 
     def offer(self, connection: Connection) -> None:
         """A loser of a race that is usable too: kept if there is room."""
-        if not self.pool.offer(connection, self.network.now()):
+        if connection.epoch != self.epoch or not self.pool.offer(connection, self.network.now()):
             connection.stream.close()
 
     def release(self, lease: Lease) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it."""
         connection, reusable = lease.connection, lease.exchange.leave()
-        if not self.pool.release(connection, reusable=reusable, now=self.network.now()):
+        if not self._keep(connection, reusable=reusable):
             connection.stream.close()
+
+    def _keep(self, connection: Connection, *, reusable: bool) -> bool:
+        """Give a connection back to the pool; False if it is to be closed."""
+        if connection.epoch != self.epoch:
+            return False
+        return self.pool.release(connection, reusable=reusable, now=self.network.now())
 
     def retire(self, connection: Connection) -> None:
         """Close a connection in good order that is not wanted."""
-        self.pool.release(connection, reusable=False, now=self.network.now())
+        self._keep(connection, reusable=False)
         connection.stream.close()
 
     def replace(self, closed: Connection) -> Connection | Grant:
@@ -135,7 +177,7 @@ class Engine:
         it and it has not failed them."""
         connection = lease.connection
         usable = connection.session is not None and lease.exchange.leave()
-        if not self.pool.release(connection, reusable=usable, now=self.network.now()):
+        if not self._keep(connection, reusable=usable):
             connection.stream.abort()
 
     def close(self, connections: Iterable[Connection] | None = None) -> None:
@@ -148,3 +190,15 @@ class Engine:
                 connection.stream.shut()
         for connection in connections:
             connection.stream.close()
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for engine in list(_engines):
+        engine.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

@@ -170,6 +170,10 @@ class Pool:
         self._ring()
         return idle, busy
 
+    def renew(self) -> None:
+        """In the child of a fork: whoever held the lock is the parent's thread."""
+        self._lock = Lock()
+
     # -- for people and tests --------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:

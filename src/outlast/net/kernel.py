@@ -44,6 +44,7 @@ class KernelStream:
         "_closed",
         "_lock",
         "_plan",
+        "_process",
         "_sock",
         "address",
         "local_port",
@@ -60,6 +61,12 @@ class KernelStream:
         self.local_port = 0
         self.written = 0
         self.notes: Sequence[str] = ()
+        self._process = os.getpid()
+
+    @property
+    def foreign(self) -> bool:
+        """See `Stream.foreign`."""
+        return os.getpid() != self._process
 
     @classmethod
     def dial(cls, address: Address, plan: SocketPlan) -> KernelStream:
@@ -148,16 +155,17 @@ class KernelStream:
 
     def abort(self) -> None:
         """See `Stream.abort`."""
-        try:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        except OSError:  # already dead, or closed
-            pass
+        if not self.foreign:
+            try:
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            except OSError:  # already dead, or closed
+                pass
         self.close()
 
     def shut(self) -> None:
         """See `Stream.shut`."""
         with self._lock:
-            if self._closed:
+            if self._closed or self.foreign:
                 return
             try:
                 self._sock.shutdown(socket.SHUT_RDWR)  # never blocks

@@ -64,6 +64,11 @@ class Stream(Protocol):
         """Bytes handed to the network over the connection's life."""
 
     @property
+    def foreign(self) -> bool:
+        """Whether another process made it and a fork has left a copy here: then `close` and
+        `abort` let go of the copy without a word, and `shut` does nothing."""
+
+    @property
     def notes(self) -> Sequence[str]:
         """What the platform refused of the socket plan."""
 

@@ -64,6 +64,11 @@ class TlsStream:
         return self._raw.written
 
     @property
+    def foreign(self) -> bool:
+        """See `Stream.foreign`."""
+        return self._raw.foreign
+
+    @property
     def notes(self) -> Sequence[str]:
         """See `Stream.notes`."""
         return self._raw.notes
@@ -176,6 +181,9 @@ class TlsStream:
 
     def close(self) -> None:
         """See `Stream.close`: says close_notify if it can be said at once."""
+        if self._raw.foreign:
+            self._raw.close()
+            return
         with contextlib.suppress(OSError, ssl.SSLError):  # the other side may be long gone
             self.session.unwrap()
         with contextlib.suppress(OSError):
