@@ -14,8 +14,6 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-import httpx
-
 from outlast.errors import NotAvailableYet
 from outlast.http.tickets import PoolLimits
 from outlast.net.options import SocketOption
@@ -91,15 +89,16 @@ def read_limits(limits: Any, policy: Policy) -> PoolLimits:
     """httpx's limits; None there means no limit. The shorter of both idle times holds."""
     if limits is None:
         return PoolLimits(MAX_CONNECTIONS, MAX_KEEPALIVE, policy.idle_expiry)
-    if not isinstance(limits, httpx.Limits):
-        raise ValueError(f"limits: {limits!r} is no httpx.Limits, as in Limits(max_connections=9)")
-    if limits.max_connections is not None and limits.max_connections < 1:
-        given = limits.max_connections
-        raise ValueError(f"limits: max_connections={given!r} leaves no place; write 1 or more")
+    try:
+        most, kept = limits.max_connections, limits.max_keepalive_connections
+        expiry = limits.keepalive_expiry
+    except AttributeError as error:
+        form = "as in Limits(max_connections=9)"
+        raise ValueError(f"limits: {limits!r} is no httpx.Limits, {form}") from error
+    if most is not None and most < 1:
+        raise ValueError(f"limits: max_connections={most!r} leaves no place; write 1 or more")
     return PoolLimits(
-        _or_endless(limits.max_connections),
-        _or_endless(limits.max_keepalive_connections),
-        min(_or_endless(limits.keepalive_expiry), policy.idle_expiry),
+        _or_endless(most), _or_endless(kept), min(_or_endless(expiry), policy.idle_expiry)
     )
 
 
@@ -145,13 +144,16 @@ def read_local_address(address: Any) -> tuple[str, int] | None:
     return (address, 0)
 
 
-def read_tls(verify: Verify, cert: Cert | None, trust_env: bool) -> Callable[[], ssl.SSLContext]:
-    """Makes the TLS context: at once if it may fail, else when the first https request comes,
-    because loading the certificate store takes tens of milliseconds."""
+def read_tls(
+    verify: Verify, cert: Cert | None, trust_env: bool, create: Callable[..., ssl.SSLContext]
+) -> Callable[[], ssl.SSLContext]:
+    """Makes the TLS context with the family's own `create`: at once if it may fail, else when
+    the first https request comes, because loading the certificate store takes tens of
+    milliseconds."""
 
     @functools.cache
     def make() -> ssl.SSLContext:
-        return httpx.create_ssl_context(verify=verify, cert=cert, trust_env=trust_env)
+        return create(verify=verify, cert=cert, trust_env=trust_env)
 
     if verify is not True or cert is not None:
         make()

@@ -7,7 +7,7 @@ Over the transport's policy come the fields of `override` blocks, then the call'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from outlast.core.classify import IDEMPOTENT_METHODS
 from outlast.errors import TransportFailure
@@ -15,41 +15,15 @@ from outlast.http.message import BytesBody, Request, Route, StreamBody, Timeouts
 from outlast.policy import Policy, current_override
 from outlast.target import DEFAULT_PORTS, Origin
 
+if TYPE_CHECKING:
+    from outlast.http.family import FamilyRequest
+
 __all__ = ["read_request"]
 
 KEY = b"idempotency-key"  # draft-ietf-httpapi-idempotency-key-header
 
 
-class _Url(Protocol):
-    @property
-    def scheme(self) -> str: ...
-    @property
-    def raw_host(self) -> bytes: ...
-    @property
-    def port(self) -> int | None: ...
-    @property
-    def raw_path(self) -> bytes: ...
-
-
-class _Headers(Protocol):
-    @property
-    def raw(self) -> list[tuple[bytes, bytes]]: ...
-
-
-class _FamilyRequest(Protocol):
-    """What httpx's and httpx2's requests have in common."""
-
-    method: str
-
-    @property
-    def extensions(self) -> Mapping[str, Any]: ...
-    @property
-    def url(self) -> _Url: ...
-    @property
-    def headers(self) -> _Headers: ...
-
-
-def read_request(request: _FamilyRequest, policy: Policy, body: BytesBody | StreamBody) -> Request:
+def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | StreamBody) -> Request:
     """The engine's request. Raises ValueError, or TransportFailure for a foreign scheme."""
     extensions = request.extensions
     policy = _policy(policy, extensions.get("outlast"))

@@ -1,0 +1,103 @@
+"""Bodies between a family and the engine: a request's on its way in, a response's on its way out.
+
+What stands in memory goes in as bytes, which may be sent again; an iterator is taken from once.
+A response's body is read in the caller's pace. The classes here become a family's own by a
+second base, its byte stream (`family`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from outlast.errors import TransportFailure
+from outlast.http.answer import Answer
+from outlast.http.message import BytesBody, StreamBody
+from outlast.net.run import run_async, run_sync
+from outlast.net.seam import Network
+
+if TYPE_CHECKING:
+    from outlast.http.family import Family, FamilyRequest
+
+__all__ = ["AsyncPieces", "SyncPieces", "async_body", "sync_body"]
+
+
+def sync_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody:
+    """The body of a request for a synchronous transport."""
+    stream = request.stream
+    if not isinstance(stream, family.sync_stream):
+        raise RuntimeError("an async request body needs an AsyncClient and outlast.AsyncTransport")
+    try:
+        return BytesBody(request.content)
+    except family.unread:
+        chunks: Iterator[bytes] = iter(stream)
+
+    async def pull() -> bytes | None:
+        return next(chunks, None)
+
+    return StreamBody(pull)
+
+
+def async_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody:
+    """The body of a request for an asynchronous transport."""
+    stream = request.stream
+    if not isinstance(stream, family.async_stream):
+        raise RuntimeError("a sync request body needs a Client and outlast.Transport")
+    try:
+        return BytesBody(request.content)
+    except family.unread:
+        chunks: AsyncIterator[bytes] = stream.__aiter__()
+
+    async def pull() -> bytes | None:
+        try:
+            return await chunks.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    return StreamBody(pull)
+
+
+class SyncPieces:
+    """A response's body in pieces. Raises the family's exceptions."""
+
+    def __init__(
+        self, network: Network, answer: Answer, request: FamilyRequest, family: Family
+    ) -> None:
+        self._network = network
+        self._answer = answer
+        self._request = request
+        self._family = family
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while chunk := run_sync(self._network, self._answer.read()):
+                yield chunk
+        except TransportFailure as failure:
+            raise self._family.error(failure, self._request) from failure.cause
+
+    def close(self) -> None:
+        """The response is over, read or not."""
+        self._answer.close()
+
+
+class AsyncPieces:
+    """The same for asynchronous callers."""
+
+    def __init__(
+        self, network: Network, answer: Answer, request: FamilyRequest, family: Family
+    ) -> None:
+        self._network = network
+        self._answer = answer
+        self._request = request
+        self._family = family
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            while chunk := await run_async(self._network, self._answer.read()):
+                yield chunk
+        except TransportFailure as failure:
+            raise self._family.error(failure, self._request) from failure.cause
+
+    async def aclose(self) -> None:
+        """The response is over, read or not."""
+        self._answer.close()

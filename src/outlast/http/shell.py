@@ -1,0 +1,141 @@
+"""What the transports of all families are made of: their arguments, the engine, the two faces.
+
+A family's own classes (`transport`, `outlast.httpx2`) add its base class and nothing else. At
+run time any of them serves a request of any family: who made the request gets its own exceptions,
+Response and stream types back. What this version cannot serve is refused when the transport is
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from outlast.errors import TransportFailure
+from outlast.http.answer import Answer
+from outlast.http.arguments import (
+    Cert,
+    Verify,
+    read_limits,
+    read_local_address,
+    read_policy,
+    read_protocols,
+    read_socket_options,
+    read_targets,
+    read_tls,
+    refuse_what_comes_later,
+)
+from outlast.http.body import async_body, sync_body
+from outlast.http.call_driver import run_call
+from outlast.http.engine import Engine, EngineSettings
+from outlast.http.family import Family, FamilyLimits, FamilyRequest, family_of
+from outlast.http.reading import read_request
+from outlast.net.kernel import kernel
+from outlast.net.options import SocketOption
+from outlast.net.run import run_async, run_sync
+from outlast.net.seam import Network
+from outlast.policy import Policy
+
+__all__ = ["AsyncShell", "SyncShell"]
+
+RequestT = TypeVar("RequestT", bound=FamilyRequest)
+ResponseT = TypeVar("ResponseT")
+ProxyT = TypeVar("ProxyT")  # the family's URL | Proxy
+
+
+class _Shell(Generic[ProxyT]):
+    """What both kinds of transport share. `family`: whose base class it has, and whose way of
+    making a TLS context it uses."""
+
+    family: ClassVar[Family]
+
+    def __init__(
+        self,
+        verify: Verify = True,
+        cert: Cert | None = None,
+        trust_env: bool = True,
+        http1: bool = True,
+        http2: bool = False,
+        limits: FamilyLimits | None = None,
+        proxy: str | ProxyT | None = None,
+        uds: str | None = None,
+        local_address: str | None = None,
+        retries: int = 0,
+        socket_options: Iterable[SocketOption] | None = None,
+        *,
+        policy: Policy | None = None,
+        targets: Mapping[str, str] | None = None,
+        network: Network | None = None,
+    ) -> None:
+        refuse_what_comes_later(proxy=proxy, uds=uds, retries=retries)
+        self._policy = read_policy(policy)
+        self._network: Network = kernel() if network is None else network
+        settings = EngineSettings(
+            targets=read_targets(targets),
+            limits=read_limits(limits, self._policy),
+            context=read_tls(verify, cert, trust_env, self.family.module.create_ssl_context),
+            protocols=read_protocols(http1, http2),
+            socket_options=read_socket_options(socket_options),
+            source=read_local_address(local_address),
+        )
+        self._engine = Engine(self._network, settings)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name} {count}" for name, count in self._engine.pool.counts().items())
+        home = "" if self.family.module.__name__ == "httpx" else f"{self.family.module.__name__}."
+        return f"<outlast.{home}{type(self).__name__}: {counts}>"
+
+
+class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
+    """A synchronous transport; see `outlast.Transport`."""
+
+    def handle_request(self, request: RequestT) -> ResponseT:
+        """Send one request. Raises the family's TransportError with `.report`; ValueError for a
+        wrong `extensions["outlast"]`."""
+        family = family_of(request)
+        try:
+            message = read_request(request, self._policy, sync_body(request, family))
+            answer = run_sync(self._network, run_call(self._engine, message))
+        except TransportFailure as failure:
+            raise family.error(failure, request) from failure.cause
+        stream = family.sync_answer(self._network, answer, request, family)
+        response: ResponseT = _response(family, answer, stream)
+        return response
+
+    def close(self) -> None:
+        """Close all connections: the idle at once; whoever waits on a busy one hears of it."""
+        self._engine.close()
+
+
+class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
+    """An asynchronous transport; see `outlast.AsyncTransport`."""
+
+    async def handle_async_request(self, request: RequestT) -> ResponseT:
+        """Send one request; see `SyncShell.handle_request`."""
+        family = family_of(request)
+        try:
+            message = read_request(request, self._policy, async_body(request, family))
+            answer = await run_async(self._network, run_call(self._engine, message))
+        except TransportFailure as failure:
+            raise family.error(failure, request) from failure.cause
+        stream = family.async_answer(self._network, answer, request, family)
+        response: ResponseT = _response(family, answer, stream)
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections; see `SyncShell.close`. Does not wait."""
+        self._engine.close()
+
+
+def _response(family: Family, answer: Answer, stream: object) -> Any:
+    head = answer.head
+    return family.response(
+        head.status,
+        headers=list(head.headers),
+        stream=stream,
+        extensions={
+            "http_version": head.http_version,
+            **({} if head.reason is None else {"reason_phrase": head.reason}),
+            "outlast": answer.report,
+        },
+    )
