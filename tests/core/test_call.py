@@ -198,7 +198,7 @@ def test_a_back_off_that_reaches_the_deadline_ends_the_call() -> None:
 
 @pytest.mark.parametrize("progress", list(Progress))
 def test_what_the_callers_own_limit_ended_is_raised(progress: Progress) -> None:
-    why = "nothing more can be done within the caller's limits"
+    why = "no repeat can help, or the caller's own limit has come"
     assert call().failed(0, Failure(progress, final=True), 0.0) == GiveUp(0, why)
 
 

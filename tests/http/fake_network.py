@@ -246,6 +246,8 @@ class FakeStream:
 class FakeNetwork:
     """See `Network`. `lines`: host to what its dials meet, in order; the last stays."""
 
+    tells = True
+
     def __init__(self, **lines: Line | Sequence[Line]) -> None:
         """Hosts are written as `a`, `b`: 10.0.0.1, 10.0.0.2 and so on."""
         self.time = 0.0

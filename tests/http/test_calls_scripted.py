@@ -308,6 +308,15 @@ def test_a_user_timeout_is_longer_than_the_connect_may_take(
     assert [each for _, each in later] == ([] if at_first == 11.0 else [11.0])
 
 
+def test_no_user_timeout_where_nothing_tells_of_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS: nobody could see a reader that merely pauses."""
+    monkeypatch.setattr(FakeNetwork, "tells", False)
+    network = FakeNetwork(a=Line(answers(50.0)))
+    with client(network, timeout=60.0) as calls:
+        calls.get(URL)
+    assert {seconds for _, seconds in network.streams[0].user_timeouts} == {0.0}
+
+
 def test_no_user_timeout_is_none_at_all() -> None:
     network = FakeNetwork(a=Line(answers(50.0)))
     with client(network, policy=Policy(user_timeout=0.0), timeout=60.0) as calls:

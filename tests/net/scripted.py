@@ -84,6 +84,7 @@ class ScriptedStream:
         self.local_port = port
         self.written = 0
         self.notes: Sequence[str] = ()
+        self.foreign = False
         self.stands_at = network.time + path.after
         self.shaken_at = self.stands_at + path.handshake
         self.end: tuple[str, float] | None = None
@@ -171,6 +172,7 @@ class Scripted:
     dials: list[tuple[float, str]] = field(default_factory=list)
     lookups: list[float] = field(default_factory=list)
     waits: int = 0
+    tells: bool = True
     most_open: int = 0
     _due: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
 

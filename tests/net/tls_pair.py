@@ -51,6 +51,7 @@ class MemoryStream:
         self.local_port = 40_000
         self.written = 0
         self.notes: Sequence[str] = ("a note",)
+        self.foreign = False
         self.inbox = bytearray()
         self.outbox = bytearray()
         self.room = 1 << 30  # how many bytes the network takes

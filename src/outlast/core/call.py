@@ -167,7 +167,7 @@ class Call:
         if self._out:
             return Await("another attempt is still out")
         if failure.final:
-            return self._last(number, "nothing more can be done within the caller's limits")
+            return self._last(number, "no repeat can help, or the caller's own limit has come")
         verdict = may_repeat_after_failure(
             failure.progress, safe=self._plan.safe, replayable=self._replayable
         )

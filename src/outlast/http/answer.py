@@ -14,6 +14,7 @@ from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
+from outlast.net.dial import errno_of
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
 
@@ -133,7 +134,7 @@ class Answer:
             message,
             address=str(lease.address),
             local_port=lease.connection.stream.local_port,
-            errno=getattr(cause, "errno", None),
+            errno=errno_of(cause),
             progress=Progress.BODY,
         )
         return TransportFailure(kind, f"{message}; {Progress.BODY}: never repeated", cause)

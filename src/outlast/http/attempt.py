@@ -155,7 +155,7 @@ class Attempt:
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         finally:
-            self._limit(lease, self.call.policy.user_timeout)
+            self._limit(lease, self.call.user_timeout)
 
     async def _push(self, lease: Lease) -> bool:
         """Hand over what is queued. True: stop, the answer is coming before the request's end."""
@@ -302,7 +302,7 @@ class Attempt:
             return
         state = lease.connection.stream.send_state()
         suspect = watch.look(state, now)
-        wanted = self.call.policy.user_timeout
+        wanted = self.call.user_timeout
         if state is not None:
             self._limit(lease, wanted if holds_user_timeout(state, wanted) else 0.0)
         if suspect and self.watched:

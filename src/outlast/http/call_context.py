@@ -38,6 +38,7 @@ class CallContext:
         "request",
         "service",
         "tried",
+        "user_timeout",
         "watched",
     )
 
@@ -59,6 +60,8 @@ class CallContext:
         self.report = Report(self.now())
         self.order: Sequence[Address] = ()
         self.tried: set[Address] = set()
+        # Where nothing tells a slow reader from a dead peer, it would be killed too.
+        self.user_timeout = self.policy.user_timeout if engine.network.tells else 0.0
         self.watched = self.policy.watch and request.safe and isinstance(request.body, BytesBody)
 
     def endpoints(self) -> Sequence[Address]:

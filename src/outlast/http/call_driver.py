@@ -15,6 +15,7 @@ from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
 from outlast.http.engine import Engine
 from outlast.http.message import Request
+from outlast.net.dial import errno_of
 from outlast.net.run import Strands, sleep_until
 
 __all__ = ["run_call"]
@@ -184,18 +185,20 @@ class _Driver:
         self.call.report.add(
             self.call.now(),
             "request",
-            f"{what}: {_words(step)}",
+            f"{what}: {_words(step, what)}",
             address="" if used is None else str(used.address),
             local_port=0 if used is None else used.connection.stream.local_port,
-            errno=getattr(cause, "errno", None),
+            errno=errno_of(cause),
             progress=attempt.progress,
             attempt=attempt.number,
         )
 
 
-def _words(step: Next) -> str:
+def _words(step: Next, what: str) -> str:
+    """What is done now, and why unless `what` has said it."""
+    why = "" if step.why in what else f" ({step.why})"
     if isinstance(step, Try):
-        return f"repeated ({step.why})"
+        return f"repeated{why}"
     if isinstance(step, Accept):
-        return f"answer of attempt {step.number} taken ({step.why})"
-    return f"not repeated ({step.why})" if isinstance(step, GiveUp) else step.why
+        return f"answer of attempt {step.number} taken{why}"
+    return f"not repeated{why}" if isinstance(step, GiveUp) else step.why

@@ -96,7 +96,7 @@ class _Checkout:
 
     def _use(self, connection: Connection, what: str) -> Lease:
         self.call.tried.add(connection.address)
-        connection.limit(self.call.policy.user_timeout)
+        connection.limit(self.call.user_timeout)
         self.call.note(connection, self.attempt, what)
         return connection.lease()
 
@@ -145,7 +145,7 @@ class _Checkout:
             call.epoch,
             self.engine.session(stream, call.request.route),
         )
-        connection.limit(policy.user_timeout)
+        connection.limit(call.user_timeout)
         return connection
 
     def _request(self, now: float, order: Sequence[Address]) -> DialRequest:
@@ -158,7 +158,7 @@ class _Checkout:
         return DialRequest(
             memory=call.service.memory,
             deadline=deadline.at,
-            plan=engine.socket_plan(policy, deadline.remaining(now)),
+            plan=engine.socket_plan(policy, call.user_timeout, deadline.remaining(now)),
             name=name,
             addresses=() if name else sorted(order, key=call.tried.__contains__),
             finish=finish,

@@ -104,13 +104,13 @@ class Engine:
 
     # -- connections -----------------------------------------------------------------------
 
-    def socket_plan(self, policy: Policy, patience: float) -> SocketPlan:
+    def socket_plan(self, policy: Policy, user_timeout: float, patience: float) -> SocketPlan:
         """The options of a new connection that may take `patience` seconds to come about.
 
         Every wait on it is watched, so a user timeout may stand; but a short one would also end
         a slow connect before its own time (linux-tcp facts 3.3).
         """
-        limit = policy.user_timeout
+        limit = user_timeout
         if limit and patience >= limit:
             limit = 0.0 if patience == math.inf else patience + CONNECT_GRACE
         return SocketPlan(

@@ -7,6 +7,8 @@ the target's `DialMemory`, which all who dial that target share.
 from __future__ import annotations
 
 import errno
+import socket
+import ssl
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +20,14 @@ from outlast.net.address import Address
 from outlast.net.options import SocketPlan
 from outlast.net.seam import Stream
 
-__all__ = ["DialError", "DialMemory", "DialRequest", "DialWatcher", "Won"]
+__all__ = ["DialError", "DialMemory", "DialRequest", "DialWatcher", "Won", "errno_of"]
+
+
+def errno_of(error: BaseException | None) -> int | None:
+    """The kernel's number of an error; None where there is none, or it numbers something else."""
+    if isinstance(error, OSError) and not isinstance(error, (ssl.SSLError, socket.gaierror)):
+        return error.errno
+    return None
 
 
 class DialMemory:
@@ -82,7 +91,8 @@ class DialRequest:
     """What to dial and how.
 
     `addresses` in order of preference; or a `name` (host, port) to look up. `finish` turns a
-    connected stream into a usable one (TLS). `deadline` is a point in time.
+    connected stream into a usable one (a proxy's tunnel, TLS); it raises OSError, `HandshakeError`
+    among them, or anything else to end the whole race. `deadline` is a point in time.
     """
 
     memory: DialMemory
@@ -94,6 +104,22 @@ class DialRequest:
     max_open: int = 4
     attempt_delay: float | None = None
     watcher: DialWatcher | None = None
+
+
+class HandshakeError(OSError):
+    """A `finish` that failed, by one who knows more of it than an errno tells.
+
+    Without an errno another dial to the same address would meet the same. `blame`: whether this
+    tells against the address; what lies beyond a proxy says nothing of the proxy.
+    """
+
+    def __init__(self, code: int | None, message: str, *, blame: bool) -> None:
+        super().__init__(code, message)
+        self.message = message
+        self.blame = blame
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class DialError(OSError):

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from outlast.core.watch import SendState
-from outlast.net.address import Address
+from outlast.net.address import UNIX, Address
 from outlast.net.background import Background
 from outlast.net.kernel_wait import KernelWaiter, wait_in_loop, wait_in_thread
 from outlast.net.lookup import Resolver, system_addresses
@@ -29,7 +29,7 @@ from outlast.net.options import (
     user_timeout_option,
 )
 from outlast.net.seam import Lookup, Ready, Wait, Waiter
-from outlast.net.tcpinfo import read_send_state
+from outlast.net.tcpinfo import TCP_INFO, read_send_state
 
 __all__ = ["KernelNetwork", "KernelStream", "kernel"]
 
@@ -197,6 +197,11 @@ class KernelNetwork:
         self._background = Background(self)
         _networks.add(self)
 
+    @property
+    def tells(self) -> bool:
+        """See `Network.tells`: Linux does."""
+        return TCP_INFO is not None
+
     def now(self) -> float:
         """See `Network.now`: the monotonic clock."""
         return time.monotonic()
@@ -227,6 +232,10 @@ class KernelNetwork:
 
     def dial(self, address: Address, plan: SocketPlan) -> KernelStream:
         """See `Network.dial`."""
+        if address.family == UNIX:
+            from outlast.net.unix import UnixStream
+
+            return UnixStream.dial(address, plan)
         return KernelStream.dial(address, plan)
 
     def spawn(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:

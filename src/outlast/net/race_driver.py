@@ -18,7 +18,7 @@ from outlast.core.latency import later_delay
 from outlast.core.race import Abandon, Lost, Pause, Race, RacePlan, Resolve, Start, interleave
 from outlast.core.report import Report
 from outlast.net.address import Address
-from outlast.net.dial import DialError, DialRequest, Won
+from outlast.net.dial import DialError, DialRequest, HandshakeError, Won, errno_of
 from outlast.net.options import LocalRefusal
 from outlast.net.run import Strands
 from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
@@ -180,11 +180,11 @@ class _Driver:
         if not isinstance(error, OSError):
             raise error
         attempt = self.attempts[number]
-        if self.request.watcher is not None and not _ours(error):
+        if self.request.watcher is not None and _blames(error):
             self.request.watcher.failed(attempt.address, self.network.now())
         fault = _fault(error)
         phase = "connect" if attempt.connected is None else "handshake"
-        self._record(attempt, phase, str(error.strerror or error), error.errno)
+        self._record(attempt, phase, _words(error), errno_of(error))
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
         self.race.failed(number, fault)
@@ -284,6 +284,8 @@ class _Driver:
         name = self.request.name
         if name is not None and not self.attempts and "lookup" in self.strands:
             return f"the look-up of {name[0]} has not been answered"
+        if any(attempt.connected is not None for attempt in self.attempts.values()):
+            return "connected, but the handshake did not end"
         return "no answer"
 
 
@@ -294,12 +296,17 @@ _RUN_OUT = {
 }
 
 
-def _ours(error: OSError) -> bool:
-    return isinstance(error, LocalRefusal) or error.errno in _RUN_OUT
+def _blames(error: OSError) -> bool:
+    """Whether an error tells against the address."""
+    if isinstance(error, HandshakeError):
+        return error.blame
+    return not isinstance(error, LocalRefusal) and error.errno not in _RUN_OUT
 
 
 def _fault(error: OSError) -> ConnectFault:
     if isinstance(error, ssl.SSLError):
+        return ConnectFault.HANDSHAKE
+    if isinstance(error, HandshakeError) and error.errno is None:
         return ConnectFault.HANDSHAKE
     return ConnectFault.LOCAL if isinstance(error, LocalRefusal) else connect_fault(error.errno)
 
@@ -308,6 +315,7 @@ def _words(error: BaseException | None) -> str:
     if error is None:
         return "no address to dial"
     code = error.errno if isinstance(error, OSError) else None
-    if isinstance(error, (ssl.SSLError, socket.gaierror, LocalRefusal)) or not code:
+    told = (ssl.SSLError, socket.gaierror, LocalRefusal, HandshakeError)
+    if isinstance(error, told) or not code:
         return str(getattr(error, "strerror", None) or error)
     return os.strerror(code)

@@ -145,6 +145,10 @@ class Lookup:
 class Network(Protocol):
     """What the library needs of the world."""
 
+    @property
+    def tells(self) -> bool:
+        """Whether streams tell of their sending side (`Stream.send_state`)."""
+
     def now(self) -> float:
         """Seconds on a clock that only goes forward; shared by threads and event loops."""
 

@@ -12,7 +12,7 @@ import sys
 
 from outlast.core.watch import SendState
 
-__all__ = ["read_send_state"]
+__all__ = ["TCP_INFO", "read_send_state"]
 
 TCP_INFO = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
 LENGTH = 232  # up to and including snd_wnd, Linux 5.4
