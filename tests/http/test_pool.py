@@ -12,7 +12,7 @@ import pytest
 
 from outlast.http.connection import Connection
 from outlast.http.pool import Pool
-from outlast.http.tickets import PLACE, Ticket
+from outlast.http.tickets import PLACE, Grant, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.kernel import kernel
 from outlast.net.seam import WAKE, Wait
@@ -349,7 +349,7 @@ class Crowd:
             return
         used = grant if isinstance(grant, Connection) else connection(A, route)
         if grant is PLACE:
-            self.pool.adopt(used)
+            self.pool.adopt(used, self.network.now())
         with self.lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
