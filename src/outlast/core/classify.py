@@ -132,9 +132,13 @@ def parse_retry_after(value: str | None, wall_clock: float) -> float | None:
 
 
 def _http_date(text: str) -> float | None:
+    from datetime import timezone
     from email.utils import parsedate_to_datetime
 
     try:
-        return parsedate_to_datetime(text).timestamp()
+        moment = parsedate_to_datetime(text)
+        if moment.tzinfo is None:  # the form of asctime, which is in GMT too (RFC 9110 5.6.7)
+            moment = moment.replace(tzinfo=timezone.utc)
+        return moment.timestamp()
     except (ValueError, TypeError, OverflowError):
         return None

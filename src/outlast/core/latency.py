@@ -48,7 +48,7 @@ class Latency:
         """The 95th percentile in seconds; None without samples. At most 15 samples old."""
         if self._p95 is None and self._samples:
             ordered = sorted(self._samples)
-            self._p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+            self._p95 = ordered[-(-95 * len(ordered) // 100) - 1]  # nearest rank, rounded up
             self._since = 0
         return self._p95
 

@@ -16,6 +16,7 @@ from outlast.core.classify import Progress
 __all__ = ["Event", "Report", "report_of"]
 
 MAX_EVENTS = 500  # a report must not grow with the length of an outage
+FIRST_KEPT = 100  # of them from the beginning; the others are the last, which tell how it ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,20 @@ class Event:
         where = self.address
         if where and self.local_port:
             where = f"{where} (from port {self.local_port})"
-        code = "" if self.errno is None else f" [{errno_names.errorcode.get(self.errno, '?')}]"
+        code = (
+            "" if self.errno is None else f" [{errno_names.errorcode.get(self.errno, self.errno)}]"
+        )
         parts = [f"{self.at:8.3f} s", f"#{self.attempt}", f"{self.phase:<9}", where, self.what]
         return "  ".join(part for part in parts if part) + code
 
 
 class Report:
-    """What one call did. `events` in order; `str()` gives a table for people."""
+    """What one call did. `events` in order; `str()` gives a table for people.
 
-    __slots__ = ("attempt", "dropped", "events", "notes", "started")
+    `dropped`: how many of a long call's events are missing from the middle.
+    """
+
+    __slots__ = ("_progress", "attempt", "dropped", "events", "notes", "started")
 
     def __init__(self, started: float) -> None:
         self.started = started
@@ -57,6 +63,7 @@ class Report:
         self.events: list[Event] = []
         self.notes: list[str] = []
         self.dropped = 0
+        self._progress = Progress.NOT_SENT
 
     def add(
         self,
@@ -72,8 +79,9 @@ class Report:
     ) -> None:
         """Record one event at `now`."""
         if len(self.events) >= MAX_EVENTS:
+            del self.events[FIRST_KEPT]
             self.dropped += 1
-            return
+        self._progress = max(self._progress, progress)
         number = self.attempt if attempt is None else attempt
         self.events.append(
             Event(now - self.started, number, phase, what, address, local_port, errno, progress)
@@ -87,7 +95,7 @@ class Report:
     @property
     def progress(self) -> Progress:
         """The farthest that any attempt's request got."""
-        return max((event.progress for event in self.events), default=Progress.NOT_SENT)
+        return self._progress
 
     def of_phase(self, phase: str) -> list[Event]:
         """The events of one phase, in order."""
@@ -102,7 +110,7 @@ class Report:
     def __str__(self) -> str:
         lines = [str(event) for event in self.events]
         if self.dropped:
-            lines.append(f"... and {self.dropped} more events")
+            lines.insert(FIRST_KEPT, f"... and {self.dropped} more events")
         lines.extend(f"note: {note}" for note in self.notes)
         return "\n".join(lines)
 
