@@ -20,24 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["read_request"]
 
+# A WebSocket begins as a request: libraries for them hand such URLs to a client.
+SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 KEY = b"idempotency-key"  # draft-ietf-httpapi-idempotency-key-header
 
 
 def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | StreamBody) -> Request:
-    """The engine's request. Raises ValueError, or TransportFailure for a foreign scheme."""
+    """The engine's request. Raises ValueError; TypeError for a method that is no ASCII text, as
+    httpx does; TransportFailure for a foreign scheme or a port that cannot be."""
     extensions = request.extensions
     policy = _policy(policy, extensions.get("outlast"))
     url = request.url
     host = url.raw_host.decode("ascii")
-    port = DEFAULT_PORTS.get(url.scheme) if url.port is None else url.port
-    if url.scheme not in DEFAULT_PORTS or port is None or not host:
+    scheme = SCHEMES.get(url.scheme, "")
+    port = DEFAULT_PORTS.get(scheme) if url.port is None else url.port
+    if not scheme or port is None or not host:
         raise TransportFailure(
             "UnsupportedProtocol", f"{url!s} is no http:// or https:// URL with a host"
         )
+    if port > 65535:
+        raise TransportFailure("ConnectError", f"{url!s}: port {port} is not from 1 to 65535")
     headers = request.headers.raw
     method = request.method
+    if not method.isascii():
+        raise TypeError(f"method {method!r} is no ASCII text")
     return Request(
-        route=Route(Origin(url.scheme, host, port), extensions.get("sni_hostname") or host),
+        route=Route(Origin(scheme, host, port), extensions.get("sni_hostname") or host),
         method=method,
         target=extensions.get("target", url.raw_path),
         headers=headers,

@@ -1,0 +1,8 @@
+"""The cases. Everything is imported here, so that the table is full."""
+
+from __future__ import annotations
+
+from tests.dropin.cases import requests, responses
+from tests.dropin.table import CASES
+
+__all__ = ["CASES", "requests", "responses"]

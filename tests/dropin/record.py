@@ -1,0 +1,77 @@
+"""What a client got and what its server saw, in a form that can be compared and read."""
+
+from __future__ import annotations
+
+import difflib
+import pprint
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx
+
+from tests.dropin.stage import Line
+
+# What only one side has: the report, and a type that differs by design.
+NOT_COMPARED = {"outlast", "network_stream"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one request ended: its status or its exception's class, and everything about it."""
+
+    word: str
+    detail: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One client's run. `kept`: idle connections in its pool before it was closed."""
+
+    outcomes: Sequence[tuple[str, Outcome]]
+    lines: Sequence[Line]
+    kept: int
+
+    def words(self) -> str:
+        """The run in one line: outcomes, and the requests on each connection."""
+        ends = ", ".join(outcome.word for _, outcome in self.outcomes)
+        seen = [", ".join(line.requests) or "nothing" for line in self.lines]
+        return " | ".join([ends, *seen])
+
+
+def answered(response: httpx.Response, body: bytes) -> Outcome:
+    """The outcome of a response; `body` as the caller got it."""
+    return Outcome(
+        str(response.status_code),
+        {
+            "reason": response.reason_phrase,
+            "version": response.http_version,
+            "headers": list(response.headers.raw),
+            "body": body if len(body) < 1000 else (len(body), hash(body)),
+            "url": str(response.url),
+            "history": [(each.status_code, str(each.url)) for each in response.history],
+            "cookies": dict(response.cookies),
+            "extensions": sorted(set(response.extensions) - NOT_COMPARED),
+        },
+    )
+
+
+def raised(error: Exception, body: bytes = b"") -> Outcome:
+    """The outcome of an exception; `body`: what the caller had got before it."""
+    kind = type(error)
+    request = error.request if isinstance(error, httpx.RequestError) else None
+    room = kind.__module__.partition(".")[0]
+    return Outcome(
+        kind.__name__ if room in ("httpx", "builtins") else f"{room}.{kind.__name__}",
+        {
+            "request": request and f"{request.method} {request.url}",
+            "body": body,
+        },
+    )
+
+
+def difference(plain: Record, ours: Record) -> str:
+    """Where two records differ, as a text; empty if they do not."""
+    if plain == ours:
+        return ""
+    a, b = (pprint.pformat(record, width=110).splitlines() for record in (plain, ours))
+    return "\n".join(difflib.unified_diff(a, b, "httpx", "outlast", lineterm="", n=2))

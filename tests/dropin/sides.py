@@ -1,0 +1,285 @@
+"""One client, plain or over outlast, in threads or in an event loop, and what it was given.
+
+Cases are coroutines over a `Side`. The synchronous side never waits in the coroutine's sense, so
+`run_now` carries such a case out in a plain function. A side notes how every request ended; an
+exception is an outcome like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import httpx
+
+import outlast
+from tests.dropin.record import Outcome, Record, answered, raised
+from tests.dropin.stage import BOUND, Act, Line, Stage
+from tests.http.callers import run_now
+
+__all__ = ["AsyncSide", "Side", "SyncSide", "Upload", "run_now"]
+
+T = TypeVar("T")
+Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
+
+# The client's arguments that a client with a transport drops: they go to the transport instead.
+CONNECTION = {"verify", "cert", "trust_env", "http1", "http2", "limits"}
+TRANSPORT_ONLY = {"local_address", "retries", "socket_options"}
+
+
+class Upload:
+    """A streamed body: chunks, and functions that are called between them."""
+
+    def __init__(self, *parts: bytes | Callable[[], object]) -> None:
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[bytes]:
+        for part in self.parts:
+            if isinstance(part, bytes):
+                yield part
+            else:
+                part()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self:
+            await anyio.lowlevel.checkpoint()
+            yield chunk
+
+
+class Side(ABC):
+    """A client on a stage. `ours`: over outlast."""
+
+    client: httpx.Client | httpx.AsyncClient
+
+    def __init__(self, stage: Stage, ours: bool) -> None:
+        self.stage = stage
+        self.ours = ours
+        self._outcomes: list[tuple[str, Outcome]] = []
+
+    # -- what a case does ------------------------------------------------------------------
+
+    @property
+    def act(self) -> Act:
+        """The server's side of this client's time."""
+        return self.stage.act
+
+    def url(self, path: str) -> str:
+        """The URL of a path on the stage; a whole URL stays as it is."""
+        return path if "://" in path else self.stage.url + path
+
+    async def request(
+        self, method: str, path: str = "/", *, label: str = "", **more: Any
+    ) -> httpx.Response | None:
+        """Send and read the whole response; note how it ended."""
+        try:
+            response = await self.send(method, self.url(path), **more)
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001  an outcome, whatever it is
+            self._note(label or path, raised(error))
+            return None
+        self._note(label or path, answered(response, response.content))
+        return response
+
+    async def get(self, path: str = "/", **more: Any) -> httpx.Response | None:
+        return await self.request("GET", path, **more)
+
+    async def post(self, path: str = "/", content: Any = b"payload", **more: Any) -> Any:
+        return await self.request("POST", path, content=content, **more)
+
+    async def pieces(
+        self,
+        method: str,
+        path: str = "/",
+        each: Callable[[bytes], object] | None = None,
+        **more: Any,
+    ) -> None:
+        """Send and read the raw body as it comes, calling `each` with what there is so far."""
+        got = b""
+        try:
+            async with self.stream(method, self.url(path), **more) as response:
+                async for piece in self.iterate(response):
+                    got += piece
+                    if each is not None:
+                        each(got)
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001  an outcome, whatever it is
+            self._note(path, raised(error, got))
+        else:
+            self._note(path, answered(response, got))
+
+    async def unread(self, method: str, path: str = "/", **more: Any) -> None:
+        """Send, and leave the response unread."""
+        try:
+            async with self.stream(method, self.url(path), **more) as response:
+                self._note(path, answered(response, b"not read"))
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001  an outcome, whatever it is
+            self._note(path, raised(error))
+
+    def _note(self, label: str, outcome: Outcome) -> None:
+        self._outcomes.append((label, outcome))
+
+    def note(self, label: str, value: object) -> None:
+        """Something else that both sides must have in common."""
+        self._note(label, Outcome(str(value)))
+
+    # -- of its world ----------------------------------------------------------------------
+
+    @abstractmethod
+    async def send(self, method: str, url: str, **more: Any) -> httpx.Response: ...
+
+    @abstractmethod
+    def stream(
+        self, method: str, url: str, **more: Any
+    ) -> contextlib.AbstractAsyncContextManager[httpx.Response]: ...
+
+    @abstractmethod
+    def iterate(self, response: httpx.Response) -> AsyncIterator[bytes]: ...
+
+    @abstractmethod
+    async def together(self, *works: Work) -> None:
+        """Run them side by side, begun in order."""
+
+    @abstractmethod
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Call something that blocks."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    # -- the record ------------------------------------------------------------------------
+
+    async def play(self, script: Callable[[Side], Coroutine[Any, Any, None]]) -> Record:
+        """One act: the script, the end, the record."""
+        self.stage.begin()
+        try:
+            await script(self)
+            kept = self._kept()
+        finally:
+            await self.close()
+            lines: list[Line] = await self.aside(self.stage.end)
+            if any(outcome.word == "DecodingError" for _, outcome in self._outcomes):
+                gc.collect()  # the generators that httpx leaves then: here, not in another test
+        return Record(sorted(self._outcomes, key=lambda pair: pair[0]), lines, kept)
+
+    def _kept(self) -> int:
+        """Idle connections; nothing else may hold a place when all requests are over."""
+        transport: Any = self.client._transport
+        if not self.ours:
+            return sum(connection.is_idle() for connection in transport._pool.connections)
+        counts: dict[str, int] = transport._engine.pool.counts()
+        idle = counts["idle"]
+        assert counts == {"places": idle, "idle": idle, "busy": 0, "waiting": 0}
+        return idle
+
+
+class SyncSide(Side):
+    """`httpx.Client`; side by side means threads."""
+
+    client: httpx.Client
+
+    def __init__(self, stage: Stage, ours: bool, **arguments: Any) -> None:
+        super().__init__(stage, ours)
+        transport, rest = _parted(arguments)
+        if ours:
+            rest["transport"] = outlast.Transport(**transport)
+        elif TRANSPORT_ONLY & set(transport):
+            rest["transport"] = httpx.HTTPTransport(**transport)
+        else:
+            rest.update(transport)
+        self.client = httpx.Client(**rest)
+
+    async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
+        return self.client.request(method, url, **more)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:
+        with self.client.stream(method, url, **more) as response:
+            yield response
+
+    async def iterate(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        for piece in response.iter_raw():
+            yield piece
+
+    async def together(self, *works: Work) -> None:
+        failures: list[Exception] = []
+
+        def run(work: Work) -> None:
+            try:
+                run_now(work())
+            except Exception as error:  # noqa: BLE001  raised below
+                failures.append(error)
+
+        threads = [threading.Thread(target=run, args=(work,)) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(BOUND)
+            assert not thread.is_alive(), "a request does not end"
+        if failures:
+            raise failures[0]
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        return work()
+
+    async def close(self) -> None:
+        self.client.close()
+
+
+class AsyncSide(Side):
+    """`httpx.AsyncClient`; side by side means tasks."""
+
+    client: httpx.AsyncClient
+
+    def __init__(self, stage: Stage, ours: bool, **arguments: Any) -> None:
+        super().__init__(stage, ours)
+        transport, rest = _parted(arguments)
+        if ours:
+            rest["transport"] = outlast.AsyncTransport(**transport)
+        elif TRANSPORT_ONLY & set(transport):
+            rest["transport"] = httpx.AsyncHTTPTransport(**transport)
+        else:
+            rest.update(transport)
+        self.client = httpx.AsyncClient(**rest)
+
+    async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
+        return await self.client.request(method, url, **more)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:
+        async with self.client.stream(method, url, **more) as response:
+            yield response
+
+    async def iterate(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        async for piece in response.aiter_raw():
+            yield piece
+
+    async def together(self, *works: Work) -> None:
+        with anyio.fail_after(BOUND):
+            async with anyio.create_task_group() as group:
+                for work in works:
+                    group.start_soon(work)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(work)
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
+
+def _parted(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The transport's arguments and the client's own."""
+    ours = CONNECTION | TRANSPORT_ONLY
+    transport = {name: value for name, value in arguments.items() if name in ours}
+    rest = {name: value for name, value in arguments.items() if name not in ours}
+    return transport, {"timeout": BOUND, **rest}

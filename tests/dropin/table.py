@@ -1,0 +1,93 @@
+"""The table of cases, and how a case is run and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.dropin.authority import trusting
+from tests.dropin.better import BETTER
+from tests.dropin.record import Record, difference
+from tests.dropin.sides import AsyncSide, Side, SyncSide
+from tests.dropin.stage import Handler, Line, Stage
+
+__all__ = ["CASES", "Case", "add", "case", "run"]
+
+Script: TypeAlias = "Callable[[Side], Coroutine[Any, Any, None]]"
+Open: TypeAlias = "Callable[[], contextlib.AbstractContextManager[Stage]]"
+
+CASES: dict[str, Case] = {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script, the stage it plays on, and the client's arguments.
+
+    `unordered`: several requests at once, so the order of connections means nothing.
+    `cut`: how much of a request the server gets is a matter of luck; the rest is compared.
+    """
+
+    script: Script
+    open: Open
+    client: Mapping[str, Any] = field(default_factory=dict)
+    unordered: bool = False
+    cut: bool = False
+
+
+def add(name: str, script: Script, *handlers: Handler, **more: Any) -> None:
+    """Add a case on a raw server. `tls`: makes the server's context; `stage`: its arguments."""
+    assert name not in CASES, f"two cases are called {name}"
+    tls: Callable[[], ssl.SSLContext] | None = more.pop("tls", None)
+    stage: dict[str, Any] = more.pop("stage", {})
+    opened: Open | None = more.pop("open", None)
+
+    def open_stage() -> Stage:
+        return Stage(*handlers, context=tls() if tls else None, **stage)
+
+    client = {"verify": trusting(), **more.pop("client", {})}
+    CASES[name] = Case(script, opened or open_stage, client, **more)
+
+
+def case(*handlers: Handler, **more: Any) -> Callable[[Script], Script]:
+    """Add the decorated script, under its module's name and its own."""
+
+    def adding(script: Script) -> Script:
+        module = script.__module__.rpartition(".")[2]
+        add(f"{module}-{script.__name__}", script, *handlers, **more)
+        return script
+
+    return adding
+
+
+async def run(name: str, kind: type[SyncSide] | type[AsyncSide], world: str) -> None:
+    """Play a case on both sides and judge it. `world`: threads, asyncio or trio."""
+    chosen = CASES[name]
+    with chosen.open() as stage:
+        plain = _tidy(await kind(stage, False, **chosen.client).play(chosen.script), chosen)
+        ours = _tidy(await kind(stage, True, **chosen.client).play(chosen.script), chosen)
+    found = difference(plain, ours)
+    better = BETTER.get(name)
+    if better is not None and world not in better.worlds:
+        better = None
+    said = f"httpx:   {plain.words()}\noutlast: {ours.words()}\n{found}"
+    if better is None and found:
+        pytest.fail(said, pytrace=False)
+    if better is not None and not found:
+        pytest.fail(f"no difference any more: take it out of BETTER\n{said}", pytrace=False)
+    if better is not None and (plain.words(), ours.words()) != (better.plain, better.ours):
+        pytest.fail(f"another difference than BETTER has\n{said}", pytrace=False)
+
+
+def _tidy(record: Record, chosen: Case) -> Record:
+    """Without what says nothing in this case."""
+    lines = list(record.lines)
+    if chosen.cut:
+        lines = [Line(said=line.said, requests=line.requests) for line in lines]
+    if chosen.unordered:
+        lines.sort(key=lambda line: (line.requests, bytes(line.raw)))
+    return replace(record, lines=lines)

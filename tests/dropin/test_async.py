@@ -1,0 +1,20 @@
+"""The table of cases, by `httpx.AsyncClient` on asyncio and trio."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dropin.cases import CASES
+from tests.dropin.sides import AsyncSide
+from tests.dropin.table import run
+
+pytestmark = [
+    pytest.mark.anyio,
+    # generators are left to the collector where decoding fails, httpx's own too; trio says so
+    pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_async(name: str, anyio_backend_name: str) -> None:
+    await run(name, AsyncSide, anyio_backend_name)
