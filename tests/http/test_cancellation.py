@@ -98,6 +98,8 @@ def assert_for(response: httpx.Response, target: str) -> None:
 # -- tasks ---------------------------------------------------------------------------------
 
 
+@pytest.mark.incident("FR-68")
+@pytest.mark.incident("FR-70")
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", scenarios())
 # httpx's own generator around an upload's body: trio remarks on it with any transport.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.http.callers import AsyncCaller
-from tests.http.cases import CASES
-from tests.http.cases.table import Case, opener
+from tests.http.cases.table import Case, opener, parameters
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+@pytest.mark.parametrize("case", parameters())
 async def test_async(case: Case) -> None:
     await case(opener(AsyncCaller))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.http.callers import SyncCaller, run_now
-from tests.http.cases import CASES
-from tests.http.cases.table import Case, opener
+from tests.http.cases.table import Case, opener, parameters
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+@pytest.mark.parametrize("case", parameters())
 def test_sync(case: Case) -> None:
     run_now(case(opener(SyncCaller)))

@@ -11,7 +11,7 @@ import pytest
 
 from outlast import Keepalive, Policy
 from tests.http.callers import Caller, words
-from tests.http.cases.table import Open, case
+from tests.http.cases.table import Open, case, incident
 from tests.http.servers import Peer, Server, serve
 
 USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
@@ -174,6 +174,7 @@ async def origins_do_not_share_connections(open_caller: Open) -> None:
 # -- options -------------------------------------------------------------------------------
 
 
+@incident("FR-30")
 @case
 async def our_socket_options_hold(open_caller: Open) -> None:
     with Server(serve) as server:

@@ -9,7 +9,7 @@ import pytest
 
 from outlast import Backoff, Policy, Progress
 from tests.http.callers import Upload, report_of, words
-from tests.http.cases.table import Open, case
+from tests.http.cases.table import Open, case, incident
 from tests.http.servers import Peer, Server, hang_up, raw, serve
 
 IDEMPOTENT = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
@@ -33,6 +33,7 @@ def reset(peer: Peer) -> None:
 # -- idle connections ----------------------------------------------------------------------
 
 
+@incident("FR-34")
 @case
 async def an_idle_connection_that_was_closed_is_not_used(open_caller: Open) -> None:
     """Seen before anything is sent, so any method goes out, once, on a new connection."""
@@ -98,6 +99,7 @@ async def what_is_idempotent_is_repeated(open_caller: Open) -> None:
         assert (event.attempt, event.address, event.progress) == (0, server.address, Progress.SENT)
 
 
+@incident("FR-52", "FR-54")
 @case
 async def what_is_not_idempotent_is_not(open_caller: Open) -> None:
     for method in OTHERS:
@@ -188,6 +190,7 @@ async def the_last_failure_is_raised(open_caller: Open) -> None:
     assert [event.attempt for event in report_of(caught.value).of_phase("request")] == [0, 1, 2]
 
 
+@incident("FR-53")
 @case
 async def one_attempt_is_one_request(open_caller: Open) -> None:
     """Whatever the fault, whatever the method."""
@@ -206,6 +209,7 @@ async def one_attempt_is_one_request(open_caller: Open) -> None:
             assert server.methods == [method]
 
 
+@incident("FR-56")
 @case
 async def a_budget_bounds_what_calls_repeat_together(open_caller: Open) -> None:
     """20 % of requests, and 3 a second over 10 s: 30 repeats for the first call."""
@@ -287,6 +291,7 @@ async def a_broken_head_is_never_repeated(open_caller: Open) -> None:
     assert "not repeated (the response had begun)" in words(caught.value)[-1]
 
 
+@incident("FR-55")
 @case
 async def a_broken_body_is_never_repeated(open_caller: Open) -> None:
     half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"
@@ -302,6 +307,7 @@ async def a_broken_body_is_never_repeated(open_caller: Open) -> None:
         assert "never repeated" in str(caught.value)
 
 
+@incident("FR-55")
 @case
 async def a_body_that_is_reset_is_never_repeated(open_caller: Open) -> None:
     def cut(peer: Peer) -> None:

@@ -14,7 +14,7 @@ import pytest
 from outlast import Policy, Progress
 from tests.http.callers import Upload, report_of, words
 from tests.http.cases.bodies import MEGABYTE, SEND_SMALL, SMALL_BUFFER
-from tests.http.cases.table import Open, case
+from tests.http.cases.table import Open, case, incident
 from tests.http.servers import BOUND, Peer, Server, mute, serve
 
 SHORT = 0.1  # seconds
@@ -160,6 +160,7 @@ async def a_pool_timeout(open_caller: Open) -> None:
 # -- connect -------------------------------------------------------------------------------
 
 
+@incident("FR-06")
 @case
 async def a_connect_timeout_bounds_the_whole_connect(open_caller: Open) -> None:
     """One limit for both addresses and every dial to them."""
@@ -175,6 +176,7 @@ async def a_connect_timeout_bounds_the_whole_connect(open_caller: Open) -> None:
     assert two in str(caught.value)
 
 
+@incident("FR-66")
 @case
 async def a_handshake_that_stalls_is_a_connect_timeout(open_caller: Open) -> None:
     with Server(deaf) as server:
@@ -223,6 +225,7 @@ async def a_deadline_bounds_a_wait_for_the_pool(open_caller: Open) -> None:
                     await caller.get(server.url, extensions={"outlast": {"deadline": SHORT}})
 
 
+@incident("FR-58")
 @case
 async def a_deadline_bounds_a_body_without_end(open_caller: Open) -> None:
     """Every read gets something at once, for ever: only the deadline can end it."""

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from tests.http.callers import Upload, report_of
-from tests.http.cases.table import Open, case
+from tests.http.cases.table import Open, case, incident
 from tests.http.servers import BOUND, Peer, Server, serve
 
 
@@ -39,6 +39,7 @@ def alpn(peer: Peer) -> str | None:
     return peer.sock.selected_alpn_protocol()
 
 
+@incident("FR-67")
 @case
 async def the_right_name_at_a_chosen_address(open_caller: Open) -> None:
     with Server(serve, context=server_context("orders.shop.svc")) as server:
@@ -50,6 +51,7 @@ async def the_right_name_at_a_chosen_address(open_caller: Open) -> None:
     assert server.requests[0].headers["host"] == "orders.shop.svc"
 
 
+@incident("FR-67")
 @case
 async def a_certificate_for_the_address_only_is_refused(open_caller: Open) -> None:
     with Server(serve, context=server_context("127.0.0.1")) as server:
@@ -194,6 +196,7 @@ async def an_idle_session_that_was_ended_is_not_used(open_caller: Open) -> None:
     assert server.methods == ["GET", "POST"]
 
 
+@incident("FR-36")
 @case
 async def a_session_that_ends_with_its_response_is_not_used(open_caller: Open) -> None:
     """The end comes with the last bytes of the response: there is nothing left to hear of it."""
