@@ -14,7 +14,6 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from outlast.errors import NotAvailableYet
 from outlast.http.tickets import PoolLimits
 from outlast.net.options import SocketOption
 from outlast.policy import Policy
@@ -30,25 +29,11 @@ __all__ = [
     "read_socket_options",
     "read_targets",
     "read_tls",
-    "refuse_what_comes_later",
 ]
 
 Verify: TypeAlias = "ssl.SSLContext | str | bool"
 Cert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str]"
 MAX_CONNECTIONS, MAX_KEEPALIVE = 100, 20  # httpx's defaults
-
-
-def refuse_what_comes_later(**given: object) -> None:
-    """Refuse what this version cannot serve, by name."""
-    served = {"proxy": None, "uds": None, "retries": 0}
-    instead = {
-        "proxy": "proxies come with a later version; give httpx.Client(mounts=...) for them",
-        "uds": "Unix sockets come with a later version; use httpx.HTTPTransport for this one",
-        "retries": "connects are raced and repeated anyway; requests by Policy(attempts=...)",
-    }
-    for name, value in given.items():
-        if value != served[name]:
-            raise NotAvailableYet(f"{name}={value!r} is not available yet: {instead[name]}")
 
 
 def read_protocols(http1: bool, http2: bool) -> tuple[str, ...]:

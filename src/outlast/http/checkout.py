@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
+from outlast.http.redial import dial_again
 from outlast.http.tickets import Grant, Ticket, Want
 from outlast.net.address import Address
-from outlast.net.dial import DialError, DialRequest
+from outlast.net.dial import DialRequest
 from outlast.net.options import SocketPlan
-from outlast.net.race_driver import dial
 from outlast.net.seam import WAKE, Stream, Wait
 
 __all__ = ["check_out"]
@@ -48,7 +48,9 @@ class _Checkout:
         if place:
             return await self._dial(order)
         self._check_open()
-        grant = await self._grant([each for each in order if each not in self.call.tried])
+        tried = self.call.tried
+        fresh = [each for each in order if each not in tried] if tried else order
+        grant = await self._grant(fresh)
         while isinstance(grant, Connection):
             if grant.leases > 1 or grant.quiet():
                 return self._use(grant, "reused")
@@ -104,21 +106,13 @@ class _Checkout:
 
     async def _dial(self, order: Sequence[Address]) -> Lease:
         """Turn a place in the pool into a connection; the place goes back if that fails."""
-        call, engine, started = self.call, self.engine, self.call.now()
+        call, engine = self.call, self.engine
         call.report.attempt = self.attempt
-        request = self._request(started, order)
         try:
-            won = await dial(engine.network, request, call.report)
-        except DialError as error:
-            engine.free_place(call.epoch, call.request.route)
-            kind = "ConnectTimeout" if error.timed_out else "ConnectError"
-            cause = error.cause or error
-            raise TransportFailure(kind, error.message, cause, final=True) from error
+            won, request = await dial_again(call, functools.partial(self._request, order=order))
         except BaseException:
             engine.free_place(call.epoch, call.request.route)
             raise
-        finally:
-            call.connect_time.spend(started, call.now())
         connection, *spare = (
             self._connection(stream, won.rtt, request.plan) for stream in (won.stream, *won.spare)
         )
@@ -150,9 +144,6 @@ class _Checkout:
 
     def _request(self, now: float, order: Sequence[Address]) -> DialRequest:
         call, engine, policy = self.call, self.engine, self.call.policy
-        finish = None
-        if call.request.route.origin.scheme == "https":
-            finish = functools.partial(engine.secure, name=call.request.route.server_name)
         name = call.service.target.name
         deadline = call.connect_time.deadline(now).earlier(call.deadline)
         return DialRequest(
@@ -161,7 +152,7 @@ class _Checkout:
             plan=engine.socket_plan(policy, call.user_timeout, deadline.remaining(now)),
             name=name,
             addresses=() if name else sorted(order, key=call.tried.__contains__),
-            finish=finish,
+            finish=engine.finish(call.request.route),
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,
             watcher=_TriedLast(call) if call.tried else call.service,

@@ -6,6 +6,7 @@ does.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import ssl
@@ -20,7 +21,9 @@ from typing import TYPE_CHECKING
 from outlast.http.connection import Connection, Lease
 from outlast.http.message import Route
 from outlast.http.pool import Pool
+from outlast.http.proxy import beyond
 from outlast.http.tickets import Grant, PoolLimits
+from outlast.http.ways import DIRECTLY, Opening, Way
 from outlast.net.options import SocketOption, SocketPlan
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
@@ -40,7 +43,7 @@ CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """What a transport was told. `context` makes the TLS context when it is first needed;
-    `protocols` are those that ALPN offers, the preferred one first."""
+    `protocols` are those that ALPN offers, the preferred one first; `retries` counts connects."""
 
     targets: Mapping[Origin, Target]
     limits: PoolLimits
@@ -48,6 +51,8 @@ class EngineSettings:
     protocols: tuple[str, ...]
     socket_options: tuple[SocketOption, ...]
     source: tuple[str, int] | None
+    way: Way = DIRECTLY
+    retries: int = 0
 
 
 class Engine:
@@ -70,7 +75,8 @@ class Engine:
         """The shared knowledge of the origin's target."""
         service = self._services.get(origin)
         if service is None:
-            target = self.settings.targets.get(origin) or target_of(origin.host, origin.port)
+            target = self.settings.way.target or self.settings.targets.get(origin)
+            target = target or target_of(origin.host, origin.port)
             service = self._services[origin] = service_of(target, self.network)
         return service
 
@@ -123,7 +129,9 @@ class Engine:
     def multiplexed(self, route: Route) -> bool:
         """Whether a new connection on this route may turn out to be shared: HTTP/2."""
         protocols = self.settings.protocols
-        return H2 in protocols and (route.origin.scheme == "https" or len(protocols) == 1)
+        if H2 not in protocols or self.settings.way.forwards(route):
+            return False
+        return route.origin.scheme == "https" or len(protocols) == 1
 
     def session(self, stream: Stream, route: Route) -> H2Session | None:
         """The HTTP/2 session of a new connection, if that is what both sides speak."""
@@ -134,6 +142,23 @@ class Engine:
         from outlast.http.h2_session import H2Session
 
         return H2Session(stream, self.network)
+
+    def finish(self, route: Route) -> Opening | None:
+        """What makes a connected stream one that a request can go out on; None for nothing."""
+        opening = self.settings.way.opening(route)
+        if route.origin.scheme != "https":
+            return opening
+        if opening is None:
+            return functools.partial(self.secure, name=route.server_name)
+        return functools.partial(self._tunnel, opening, route)
+
+    async def _tunnel(self, opening: Opening, route: Route, stream: Stream) -> Stream:
+        """TLS to an origin that a proxy leads to."""
+        through = await opening(stream)
+        try:
+            return await self.secure(through, name=route.server_name)
+        except OSError as error:
+            raise beyond(error, f"{route.origin} through the proxy") from error
 
     async def secure(self, stream: Stream, *, name: str) -> TlsStream:
         """TLS over `stream`, verified for `name`."""

@@ -23,13 +23,13 @@ from outlast.http.arguments import (
     read_socket_options,
     read_targets,
     read_tls,
-    refuse_what_comes_later,
 )
 from outlast.http.body import async_body, sync_body
 from outlast.http.call_driver import run_call
 from outlast.http.engine import Engine, EngineSettings
 from outlast.http.family import Family, FamilyLimits, FamilyRequest, family_of
 from outlast.http.reading import read_request
+from outlast.http.way_arguments import read_retries, read_way
 from outlast.net.kernel import kernel
 from outlast.net.options import SocketOption
 from outlast.net.run import run_async, run_sync
@@ -67,16 +67,19 @@ class _Shell(Generic[ProxyT]):
         targets: Mapping[str, str] | None = None,
         network: Network | None = None,
     ) -> None:
-        refuse_what_comes_later(proxy=proxy, uds=uds, retries=retries)
         self._policy = read_policy(policy)
         self._network: Network = kernel() if network is None else network
+        origins, source = read_targets(targets), read_local_address(local_address)
+        package = self.family.module
         settings = EngineSettings(
-            targets=read_targets(targets),
+            targets=origins,
             limits=read_limits(limits, self._policy),
-            context=read_tls(verify, cert, trust_env, self.family.module.create_ssl_context),
+            context=read_tls(verify, cert, trust_env, package.create_ssl_context),
             protocols=read_protocols(http1, http2),
             socket_options=read_socket_options(socket_options),
-            source=read_local_address(local_address),
+            source=source,
+            way=read_way(proxy, uds, targets=origins, source=source, package=package),
+            retries=read_retries(retries),
         )
         self._engine = Engine(self._network, settings)
 

@@ -1,6 +1,7 @@
 """Addresses to dial, and how people write them.
 
-`host:port`, `[v6]:port`; refuses what has no port or a port outside 1..65535, naming the part.
+`host:port`, `[v6]:port`, and the path of a Unix socket; refuses what has no port or a port outside
+1..65535, naming the part.
 """
 
 from __future__ import annotations
@@ -8,27 +9,31 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-__all__ = ["Address", "literal", "split_host_port"]
+__all__ = ["UNIX", "Address", "literal", "split_host_port", "unix_address"]
+
+UNIX: int | None = getattr(socket, "AF_UNIX", None)  # None: the platform has no Unix sockets
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One address and port of one family, ready for connect(2)."""
+    """One address of one family, ready for connect(2): host and port, or a Unix socket's path."""
 
     family: int
-    sockaddr: tuple[str, int] | tuple[str, int, int, int]
+    sockaddr: tuple[str, int] | tuple[str, int, int, int] | str
 
     @property
     def host(self) -> str:
-        """The address without the port."""
-        return self.sockaddr[0]
+        """The address without the port; the path of a Unix socket."""
+        return self.sockaddr if isinstance(self.sockaddr, str) else self.sockaddr[0]
 
     @property
     def port(self) -> int:
-        """The port."""
-        return self.sockaddr[1]
+        """The port; 0 for a Unix socket, which has none."""
+        return 0 if isinstance(self.sockaddr, str) else self.sockaddr[1]
 
     def __str__(self) -> str:
+        if isinstance(self.sockaddr, str):  # abstract ones are written with an @, as by ss(8)
+            return f"unix:{self.sockaddr.replace(chr(0), '@')}"
         host, port = self.sockaddr[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -44,6 +49,13 @@ def literal(host: str, port: int) -> Address | None:
             return Address(family, (host, port))
         return Address(family, (host, port, 0, 0))
     return None
+
+
+def unix_address(path: str) -> Address:
+    """The Unix socket at `path`. ValueError where the platform has none."""
+    if UNIX is None:
+        raise ValueError(f"{path!r}: this platform has no Unix sockets; use host and port")
+    return Address(UNIX, path)
 
 
 def split_host_port(text: str, *, what: str, example: str) -> tuple[str, int]:

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-import outlast
 from tests.http.cases.table import Open, case
 
 ORIGIN = "http://orders.shop.svc:8080"
@@ -22,14 +21,6 @@ async def refused(open_caller: Open, text: str, kind: type[Exception], **argumen
 
 @case
 async def what_comes_later_is_refused_by_name(open_caller: Open) -> None:
-    later: list[tuple[dict[str, Any], str]] = [
-        ({"proxy": "http://p:1"}, r"proxy='http://p:1' is not available yet.*mounts="),
-        ({"proxy": httpx.Proxy("http://p:1")}, r"proxy=.* is not available yet"),
-        ({"uds": "/run/x.sock"}, r"uds='/run/x.sock' is not available yet.*HTTPTransport"),
-        ({"retries": 3}, r"retries=3 is not available yet.*Policy\(attempts=...\)"),
-    ]
-    for arguments, text in later:
-        await refused(open_caller, text, outlast.NotAvailableYet, **arguments)
     for scheme in ("srv", "k8s", "nodeport"):
         targets = {ORIGIN: f"{scheme}://shop/orders:http"}
         await refused(open_caller, f"{scheme}:// is not available yet", ValueError, targets=targets)
