@@ -30,13 +30,14 @@ CHUNK = 65_536
 class TlsStream:
     """A stream face over a TLS session; see `Stream`. One owner at a time."""
 
-    __slots__ = ("_broken", "_in", "_out", "_pending", "_raw", "session")
+    __slots__ = ("_ahead", "_broken", "_in", "_out", "_pending", "_raw", "session")
 
     def __init__(self, raw: Stream, context: ssl.SSLContext, name: str | None) -> None:
         self._raw = raw
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._pending = b""
+        self._ahead = b""  # what a look has read
         self._broken: ssl.SSLError | None = None  # once wrong, OpenSSL may call the rest an end
         self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
 
@@ -118,6 +119,10 @@ class TlsStream:
         Nothing may stay behind that still fits: whoever waits for READ waits on the network.
         """
         parts: list[bytes] = []
+        if self._ahead:
+            parts.append(self._ahead)
+            size -= len(self._ahead)
+            self._ahead = b""
         while size and self._broken is None:
             try:
                 part = self.session.read(size)
@@ -153,7 +158,7 @@ class TlsStream:
             if not count:
                 return False
             self._pending = self._pending[count:]
-        return True
+        return self._raw.flush()
 
     def quiet(self) -> bool:
         """See `Stream.quiet`. Session tickets may come at any time and mean nothing."""
@@ -166,7 +171,7 @@ class TlsStream:
 
     def _nothing_to_read(self) -> bool:
         try:
-            self.session.read(1)
+            self._ahead = self._ahead or self.session.read(1)
         except ssl.SSLWantReadError:
             return True
         return False
