@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outlast import httpx2 as httpx2
     from outlast.core.backoff import Backoff as Backoff
     from outlast.core.classify import Progress as Progress
     from outlast.core.report import Event as Event
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from outlast.errors import NotAvailableYet as NotAvailableYet
     from outlast.http.transport import AsyncTransport as AsyncTransport
     from outlast.http.transport import Transport as Transport
+    from outlast.http.transport import async_client as async_client
+    from outlast.http.transport import client as client
     from outlast.net.options import Keepalive as Keepalive
     from outlast.policy import Policy as Policy
     from outlast.policy import override as override
@@ -35,6 +38,8 @@ _HOME = {
     "Progress": "outlast.core.classify",
     "Report": "outlast.core.report",
     "Transport": "outlast.http.transport",
+    "async_client": "outlast.http.transport",
+    "client": "outlast.http.transport",
     "connect_tcp": "outlast.service.connect",
     "create_connection": "outlast.service.connect",
     "override": "outlast.policy",
@@ -51,6 +56,8 @@ __all__ = [
     "Progress",
     "Report",
     "Transport",
+    "async_client",
+    "client",
     "connect_tcp",
     "create_connection",
     "override",
@@ -62,6 +69,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
     def __getattr__(name: str) -> Any:
         home = _HOME.get(name)
+        if name == "httpx2":  # not listed: the package that it needs may not be there
+            return importlib.import_module("outlast.httpx2")
         if home is None:
             raise AttributeError(f"module 'outlast' has no attribute {name!r}")
         value = getattr(importlib.import_module(home), name)

@@ -34,10 +34,11 @@ LIBRARIES: dict[str, set[str]] = {
     "face": {"httpx", "httpx2", "tenacity"},
     "net": {"anyio", "trio", "certifi", "exceptiongroup"},
     "service": {"anyio", "dns"},  # anyio: types only, test_waiting holds that
-    "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi"},
+    # typing_extensions: types only, which every checker brings along; nothing imports it
+    "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi", "typing_extensions"},
     "shims": {"wrapt", "httpx", "httpx2"},
     "testing": {"anyio", "h11", "h2", "httpcore", "httpx", "httpx2", "pytest", "trio"},
-    "top": {"httpx", "httpx2"},
+    "top": {"httpx", "httpx2", "typing_extensions"},
     "cli": {"anyio", "click", "httpx", "httpx2", "rich", "trio"},
 }
 
@@ -185,6 +186,14 @@ def test_no_door_is_forced() -> None:
 
 def test_each_room_uses_its_own_libraries() -> None:
     assert list(foreign_libraries(library(), stdlib())) == []
+
+
+def test_typing_extensions_is_for_types_only() -> None:
+    found = [(each, source) for source in library() for each in imports(source)]
+    eager = [
+        s.path for each, s in found if each.top == "typing_extensions" and not each.typing_only
+    ]
+    assert eager == []
 
 
 def test_the_core_is_pure() -> None:

@@ -1,0 +1,84 @@
+"""Clients of a family with every argument honoured, though a transport is given.
+
+A client of httpx drops `verify`, `cert`, `http1`, `http2`, `limits` and the proxies of the
+environment when it is given a transport, and gives `proxy` a transport of its own making. Here
+those arguments make the transport, and one more for each proxy, which the client mounts where it
+would have mounted its own. What stands in the caller's `mounts` wins. Refuses `transport`: with
+one of the caller's own there is nothing left to do here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from outlast.http.environment import environment_routes
+from outlast.http.family import Family
+
+__all__ = ["build_client", "signature_like"]
+
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])
+
+ITS_OWN = ("verify", "cert", "http1", "http2", "limits", "policy", "targets")  # the transport's
+REFUSED = {
+    "transport": "it makes the transport itself; give your own to the client's class",
+    "app": "give a WSGITransport or ASGITransport to the client's class",
+    "proxies": "write proxy=, or mounts= for several",
+}
+
+
+def build_client(
+    family: Family,
+    client: Callable[..., C],
+    transport: Callable[..., Any],
+    given: Mapping[str, Any],
+) -> C:
+    """A `client` over `transport`s made of the arguments that it would have dropped.
+
+    Raises TypeError for an argument that is refused or unknown, and what both of them raise.
+    """
+    rest = dict(given)
+    for name, instead in REFUSED.items():
+        if name in rest:
+            raise TypeError(f"{name}= is not for outlast's clients: {instead}")
+    own = {name: rest.pop(name) for name in ITS_OWN if name in rest}
+    own["trust_env"] = trust_env = rest.get("trust_env", True)
+    routes = _routes(rest.pop("proxy", None), family, trust_env)
+    mounts = {
+        pattern: None if proxy is None else transport(**own, proxy=proxy)
+        for pattern, proxy in routes.items()
+    }
+    mounts.update(rest.pop("mounts", None) or {})
+    return client(**rest, transport=transport(**own), mounts=mounts)
+
+
+def _routes(proxy: Any, family: Family, trust_env: bool) -> dict[str, Any]:
+    """URL patterns and their proxies: the caller's, or else those of the environment."""
+    if proxy is not None:
+        return {"all://": proxy}
+    if not trust_env:
+        return {}
+    make = family.module.Proxy
+    return {
+        pattern: None if url is None else make(url=url)
+        for pattern, url in environment_routes(family).items()
+    }
+
+
+def signature_like(client: Callable[..., Any]) -> Callable[[F], F]:
+    """Shows a function's arguments as they are: the client's, but for those that are refused,
+    and `policy` and `targets`. For readers and tools; type checkers see the typed dictionary."""
+
+    def decorate(function: F) -> F:
+        theirs = inspect.signature(client).parameters
+        shown = {name: each for name, each in theirs.items() if name not in REFUSED}
+        for name in ("limits", "policy", "targets"):  # None: this library's defaults
+            shown[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        vars(function)["__signature__"] = inspect.Signature(
+            list(shown.values()), return_annotation=client
+        )
+        return function
+
+    return decorate
