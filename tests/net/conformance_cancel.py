@@ -22,6 +22,7 @@ Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 async def asyncio_cancel(job: Job, began: anyio.Event) -> None:
     task = asyncio.ensure_future(job())
+    task.add_done_callback(lambda _: began.set())  # should it end before it waits
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -151,6 +151,30 @@ class Waits(SeamTests):
 
         drive(engine)
 
+    def test_what_is_named_twice_is_waited_for_once(self, world: World, drive: Driver) -> None:
+        """As when two strands of one owner wait for the same thing."""
+        net = world.network
+
+        async def engine() -> None:
+            stream, peer = await connection(world)
+            waiter = net.waiter()
+
+            async def happens() -> None:
+                await Wait((), net.now() + MOMENT)
+                await peer.send(b"x")
+                await Wait((), net.now() + MOMENT)
+                waiter.wake()
+
+            world.beside(happens)
+            twice: list[Interest] = [(stream, READ), (waiter, WAKE)] * 2
+            assert list(await Wait(twice, net.now() + PATIENCE)) == [stream]
+            assert await read(net, stream) == b"x"
+            assert list(await Wait(twice, net.now() + PATIENCE)) == [waiter]
+            stream.close()
+            peer.close()
+
+        drive(engine)
+
     # -- waiters ---------------------------------------------------------------------------
 
     def test_a_wake_before_the_wait_counts(self, world: World, drive: Driver) -> None:
