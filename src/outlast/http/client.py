@@ -3,8 +3,8 @@
 A client of httpx drops `verify`, `cert`, `http1`, `http2`, `limits` and the proxies of the
 environment when it is given a transport, and gives `proxy` a transport of its own making. Here
 those arguments make the transport, and one more for each proxy, which the client mounts where it
-would have mounted its own. What stands in the caller's `mounts` wins. Refuses `transport`: with
-one of the caller's own there is nothing left to do here.
+would have mounted its own. What stands in the caller's `mounts` wins, then `targets`, then the
+environment. Refuses `transport`: with one of the caller's own there is nothing left to do here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from outlast.http.arguments import read_targets
 from outlast.http.environment import environment_routes
 from outlast.http.family import Family
 
@@ -45,25 +46,33 @@ def build_client(
             raise TypeError(f"{name}= is not for outlast's clients: {instead}")
     own = {name: rest.pop(name) for name in ITS_OWN if name in rest}
     own["trust_env"] = trust_env = rest.get("trust_env", True)
-    routes = _routes(rest.pop("proxy", None), family, trust_env)
-    mounts = {
-        pattern: None if proxy is None else transport(**own, proxy=proxy)
-        for pattern, proxy in routes.items()
-    }
-    mounts.update(rest.pop("mounts", None) or {})
-    return client(**rest, transport=transport(**own), mounts=mounts)
-
-
-def _routes(proxy: Any, family: Family, trust_env: bool) -> dict[str, Any]:
-    """URL patterns and their proxies: the caller's, or else those of the environment."""
+    proxy = rest.pop("proxy", None)
     if proxy is not None:
-        return {"all://": proxy}
-    if not trust_env:
-        return {}
+        mounts = {"all://": transport(**own, proxy=proxy)}
+    else:
+        mounts = _environment(family, transport, own) if trust_env else {}
+    direct = transport(**own)
+    mounts.update(rest.pop("mounts", None) or {})
+    return client(**rest, transport=direct, mounts=mounts)
+
+
+def _environment(
+    family: Family, transport: Callable[..., Any], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What to mount for the environment's proxies. An origin with a target goes there directly:
+    a proxy would not know of it."""
+    routes = environment_routes(family)
+    if not any(routes.values()):
+        return dict.fromkeys(routes)
+    targets = own.get("targets")
+    proxied = {name: value for name, value in own.items() if name != "targets"}
     make = family.module.Proxy
     return {
-        pattern: None if url is None else make(url=url)
-        for pattern, url in environment_routes(family).items()
+        **{
+            pattern: None if url is None else transport(**proxied, proxy=make(url=url))
+            for pattern, url in routes.items()
+        },
+        **dict.fromkeys(str(origin) for origin in read_targets(targets)),
     }
 
 
