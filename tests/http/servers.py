@@ -85,6 +85,13 @@ class Peer:
         data, self._buffer = self._buffer[:size], self._buffer[size:]
         return data
 
+    def exactly(self, size: int) -> bytes:
+        """So many bytes; ConnectionError if the connection ends before."""
+        data = self._exactly(size)
+        if data is None:
+            raise ConnectionError("the client has gone")
+        return data
+
     def _chunked(self) -> bytes | None:
         body = b""
         while True:
@@ -131,7 +138,8 @@ Handler: TypeAlias = Callable[[Peer], None]
 
 
 class Server:
-    """Listens on loopback; `handlers` in the order of connections, the last one stays.
+    """Listens on loopback, or on a Unix socket at `path`; `handlers` in the order of connections,
+    the last one stays.
 
     `requests`: what arrived whole, in order. `connections`: how many were accepted. `gate`: an
     event for handlers to wait for; set at the end.
@@ -143,16 +151,17 @@ class Server:
         *handlers: Handler,
         context: ssl.SSLContext | None = None,
         receive_buffer: int | None = None,
+        path: str | None = None,
     ) -> None:
         self._handlers = handlers
         self._context = context
-        self._listener = socket.socket()
+        self._listener = socket.socket() if path is None else socket.socket(socket.AF_UNIX)
         if receive_buffer is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._listener.bind(("127.0.0.1", 0))
+        self._listener.bind(("127.0.0.1", 0) if path is None else path)
         self._listener.listen(64)
-        self.port: int = self._listener.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
+        self.port: int = self._listener.getsockname()[1] if path is None else 0
+        self.address = f"127.0.0.1:{self.port}" if path is None else path
         self.url = f"{'https' if context else 'http'}://{self.address}"
         self._lock = threading.Lock()
         self._socks: list[socket.socket] = []

@@ -109,16 +109,16 @@ def test_the_socket_modules_default_is_used(
 
 def test_the_local_address(live: KernelListener) -> None:
     source = ("127.0.0.2", 0)
-    with outlast.create_connection(live.address.sockaddr[:2], source_address=source) as sock:
+    with outlast.create_connection(live.address.pair, source_address=source) as sock:
         assert sock.getsockname()[0] == "127.0.0.2"
-    with outlast.create_connection(live.address.sockaddr[:2], PATIENCE, ("", 0)) as sock:
+    with outlast.create_connection(live.address.pair, PATIENCE, ("", 0)) as sock:
         assert sock.getsockname()[0] == "127.0.0.1"
 
 
 @LINUX
 def test_options_for_a_socket_that_nobody_watches(live: KernelListener) -> None:
     """Keepalive and a cap on the gap between retransmissions; no user timeout."""
-    with outlast.create_connection(live.address.sockaddr[:2], PATIENCE) as sock:
+    with outlast.create_connection(live.address.pair, PATIENCE) as sock:
         options = {name: sock.getsockopt(TCP, number) for name, number in OPTIONS.items()}
         assert options == {"nodelay": 1, "idle": 5, "interval": 1, "count": 6, "user timeout": 0}
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
@@ -134,7 +134,7 @@ OPTIONS = {"nodelay": 1, "idle": 4, "interval": 5, "count": 6, "user timeout": 1
 
 @LINUX
 def test_a_policys_own_keepalive(live: KernelListener) -> None:
-    address = live.address.sockaddr[:2]
+    address = live.address.pair
     policy = outlast.Policy(keepalive=outlast.Keepalive(60, 10, 3))
     with outlast.create_connection(address, policy=policy) as sock:
         assert [sock.getsockopt(TCP, number) for number in (4, 5, 6)] == [60, 10, 3]
@@ -279,7 +279,7 @@ def test_no_time_at_all() -> None:
 
 
 def test_a_failed_call_leaves_no_socket_to_the_garbage_collector(world: KernelWorld) -> None:
-    address = world.refusing().sockaddr[:2]
+    address = world.refusing().pair
     before = len(open_sockets())
     gc.disable()
     try:
@@ -338,7 +338,7 @@ def test_a_malformed_local_address_is_named(source: Any) -> None:
 
 def test_a_local_address_that_this_machine_lacks(live: KernelListener) -> None:
     with pytest.raises(OSError) as caught:
-        outlast.create_connection(live.address.sockaddr[:2], 1.0, ("192.0.2.77", 0))
+        outlast.create_connection(live.address.pair, 1.0, ("192.0.2.77", 0))
     assert caught.value.errno == errno.EADDRNOTAVAIL
     assert "192.0.2.77:0" in str(caught.value)
 

@@ -78,7 +78,7 @@ def test_the_signature_is_anyios() -> None:
 
 
 async def test_a_plain_call(live: KernelListener) -> None:
-    host, port = live.address.sockaddr[:2]
+    host, port = live.address.pair
     async with await outlast.connect_tcp(host, port) as stream:
         assert isinstance(stream, SocketStream)
         assert stream.extra(SocketAttribute.remote_address) == (host, port)
@@ -101,7 +101,7 @@ async def test_the_host_may_be_an_address_object(world: KernelWorld, host: str) 
 
 
 async def test_the_local_address(world: KernelWorld, live: KernelListener) -> None:
-    host, port = live.address.sockaddr[:2]
+    host, port = live.address.pair
     free = world.refusing()
     for sock in world._kept[-1:]:
         sock.close()
@@ -118,7 +118,7 @@ async def test_the_local_address(world: KernelWorld, live: KernelListener) -> No
 
 @pytest.mark.skipif(sys.platform != "linux", reason="option numbers of Linux")
 async def test_options_for_a_socket_that_nobody_watches(live: KernelListener) -> None:
-    async with await outlast.connect_tcp(*live.address.sockaddr[:2]) as stream:
+    async with await outlast.connect_tcp(*live.address.pair) as stream:
         sock = stream.extra(SocketAttribute.raw_socket)
         options = {
             name: sock.getsockopt(socket.IPPROTO_TCP, number) for name, number in OPTIONS.items()
@@ -277,7 +277,7 @@ async def test_a_handshake_is_within_the_budget(
 
 async def test_errors_are_those_of_a_plain_connect(world: KernelWorld) -> None:
     with pytest.raises(ConnectionRefusedError) as refused:
-        await outlast.connect_tcp(*world.refusing().sockaddr[:2])
+        await outlast.connect_tcp(*world.refusing().pair)
     assert report_of(refused.value)
     world.name("gone.test", socket.gaierror(socket.EAI_NONAME, "unknown"))
     with pytest.raises(socket.gaierror) as unknown:
@@ -285,13 +285,13 @@ async def test_errors_are_those_of_a_plain_connect(world: KernelWorld) -> None:
     assert report_of(unknown.value)
     policy = outlast.Policy(connect_timeout=0.1)
     with pytest.raises(TimeoutError) as late:
-        await outlast.connect_tcp(*world.silent().sockaddr[:2], policy=policy)
+        await outlast.connect_tcp(*world.silent().pair, policy=policy)
     assert late.value.errno == errno.ETIMEDOUT
     assert report_of(late.value)
 
 
 async def test_a_cancellation_ends_every_dial(world: KernelWorld) -> None:
-    host, port = world.silent().sockaddr[:2]
+    host, port = world.silent().pair
     before = len(open_sockets())
     with anyio.move_on_after(3 * MOMENT) as scope:
         await outlast.connect_tcp(host, port, happy_eyeballs_delay=MOMENT)
@@ -323,7 +323,7 @@ async def test_a_cancellation_at_the_last_step_leaves_no_socket(
                 if tls:
                     await secure(world, server)
                 else:
-                    await outlast.connect_tcp(*server.address.sockaddr[:2])
+                    await outlast.connect_tcp(*server.address.pair)
 
             group.start_soon(job)
             while not handed:
@@ -351,7 +351,7 @@ async def test_a_connection_that_was_reset_at_once_is_an_error_of_the_connection
 
     monkeypatch.setattr(KernelStream, "detach", after_a_reset)
     with pytest.raises(ConnectionResetError) as caught:
-        await outlast.connect_tcp(*live.address.sockaddr[:2])
+        await outlast.connect_tcp(*live.address.pair)
     assert str(live.address) in str(caught.value)
     assert report_of(caught.value)
 

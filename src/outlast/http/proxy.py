@@ -117,6 +117,8 @@ def _unreadable(where: str, data: bytes, error: Exception) -> ProxyFault:
 
 def _refused(head: h11.Response, where: str) -> Exception:
     told = f"{head.status_code} {head.reason.decode('ascii', 'ignore')}".strip() + f" ({where})"
+    if head.status_code == 407:
+        told += "; are user and password in the proxy's URL right?"
     if head.status_code >= 500:  # it could not; below, it would not
         return ProxyFault("ProxyError", told, blame=False)
     return final(told)

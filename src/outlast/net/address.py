@@ -31,10 +31,15 @@ class Address:
         """The port; 0 for a Unix socket, which has none."""
         return 0 if isinstance(self.sockaddr, str) else self.sockaddr[1]
 
+    @property
+    def pair(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
+
     def __str__(self) -> str:
         if isinstance(self.sockaddr, str):  # abstract ones are written with an @, as by ss(8)
             return f"unix:{self.sockaddr.replace(chr(0), '@')}"
-        host, port = self.sockaddr[:2]
+        host, port = self.pair
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

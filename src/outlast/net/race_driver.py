@@ -177,14 +177,14 @@ class _Driver:
         return watcher.arrange(addresses, self.network.now())
 
     def _failed(self, number: int, error: BaseException) -> None:
+        attempt = self.attempts[number]
+        phase = "connect" if attempt.connected is None else "handshake"
+        self._record(attempt, phase, _words(error), errno_of(error))
         if not isinstance(error, OSError):
             raise error
-        attempt = self.attempts[number]
         if self.request.watcher is not None and _blames(error):
             self.request.watcher.failed(attempt.address, self.network.now())
         fault = _fault(error)
-        phase = "connect" if attempt.connected is None else "handshake"
-        self._record(attempt, phase, _words(error), errno_of(error))
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
         self.race.failed(number, fault)

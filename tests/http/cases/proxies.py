@@ -1,0 +1,387 @@
+"""Through an HTTP proxy: forwarded requests and tunnels."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from outlast.net.address import Address
+from outlast.net.kernel import KernelNetwork
+from outlast.service.table import service_of
+from tests.http.callers import Upload, report_of, words
+from tests.http.cases.table import Open, case
+from tests.http.cases.tls import alpn, client_context, server_context
+from tests.http.proxy_servers import answering_connect, basic, http_proxy
+from tests.http.servers import Peer, Server, hang_up, mute, serve
+
+ORDERS = "orders.shop.svc"
+STANDS = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+def several(*servers: Server) -> KernelNetwork:
+    """A network on which every name has the addresses of these servers."""
+    found = [Address(socket.AF_INET, ("127.0.0.1", server.port)) for server in servers]
+
+    def resolve(host: str, port: int) -> Sequence[Address]:
+        return found
+
+    return KernelNetwork(resolve)
+
+
+def secure_proxy() -> ssl.SSLContext:
+    context = server_context("127.0.0.1")
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+# -- forwarded -----------------------------------------------------------------------------
+
+
+@case
+async def a_plain_request_is_forwarded_in_absolute_form(open_caller: Open) -> None:
+    with Server(serve) as origin, Server(http_proxy({f"{ORDERS}:80": origin.address})) as proxy:
+        async with open_caller(proxy=proxy.url) as caller:
+            response = await caller.get(f"http://{ORDERS}/x?a=b")
+            assert response.content == b"/x?a=b"
+            assert (await caller.post(f"{origin.url}/y")).content == b"payload"
+    assert [seen.target for seen in proxy.requests] == [
+        f"http://{ORDERS}/x?a=b",
+        f"http://{origin.address}/y",
+    ]
+    assert origin.requests[0].headers["host"] == ORDERS
+    assert proxy.requests[1].headers["host"] == origin.address
+    assert words(response, "connect")[0].startswith("connected in")
+    assert report_of(response).events[0].address == proxy.address
+
+
+@case
+async def forwarded_requests_share_connections_whatever_their_origin(open_caller: Open) -> None:
+    with Server(serve) as origin:
+        streets = {f"{name}:80": origin.address for name in ("a", "b", "c")}
+        with Server(http_proxy(streets)) as proxy:
+            async with open_caller(proxy=proxy.url) as caller:
+                for name in streets:
+                    assert (await caller.get(f"http://{name}")).status_code == 200
+                assert caller.counts()["idle"] == 1
+    assert proxy.connections == 1
+
+
+@case
+async def a_streamed_body_is_forwarded(open_caller: Open) -> None:
+    with Server(serve) as origin, Server(http_proxy()) as proxy:
+        async with open_caller(proxy=proxy.url) as caller:
+            response = await caller.post(origin.url, Upload(b"one", b"two"))
+    assert response.content == b"onetwo"
+
+
+@case
+async def what_is_for_the_proxy_goes_to_the_proxy(open_caller: Open) -> None:
+    """Its headers and credentials; a request's own header of the same name wins."""
+    wanted = basic("user", "pass:word")
+    with Server(serve) as origin, Server(http_proxy(credentials=wanted)) as proxy:
+        given = httpx.Proxy(
+            proxy.url, auth=("user", "pass:word"), headers={"X-Via": "us", "X-B": "1"}
+        )
+        async with open_caller(proxy=given) as caller:
+            response = await caller.get(origin.url, headers={"x-b": "2"})
+    assert response.status_code == 200
+    seen = proxy.requests[0].headers
+    assert (seen["x-via"], seen["x-b"], seen["proxy-authorization"]) == ("us", "2", wanted)
+    assert "proxy-authorization" not in origin.requests[0].headers
+
+
+@case
+async def credentials_in_the_proxys_url(open_caller: Open) -> None:
+    with Server(serve) as origin, Server(http_proxy(credentials=basic("us er", "p@ss"))) as proxy:
+        url = proxy.url.replace("http://", "http://us%20er:p%40ss@")
+        for given in (url, httpx.URL(url), httpx.Proxy(url)):
+            async with open_caller(proxy=given) as caller:
+                assert (await caller.get(origin.url)).status_code == 200
+
+
+@case
+async def a_refused_forward_is_an_answer(open_caller: Open) -> None:
+    """As in httpx: a 407 to a request is the request's answer."""
+    with Server(http_proxy(credentials="Basic other")) as proxy:
+        async with open_caller(proxy=proxy.url) as caller:
+            assert (await caller.get(f"http://{ORDERS}")).status_code == 407
+
+
+@case
+async def a_target_of_the_callers_own_is_left_as_it_is(open_caller: Open) -> None:
+    def handler(peer: Peer) -> None:
+        while peer.request() is not None:
+            peer.answer(200)
+
+    with Server(handler) as proxy:
+        async with open_caller(proxy=proxy.url) as caller:
+            await caller.request("OPTIONS", f"http://{ORDERS}", extensions={"target": b"*"})
+            await caller.get("http://[::1]:81/x")
+    assert [seen.target for seen in proxy.requests] == ["*", "http://[::1]:81/x"]
+
+
+@case
+async def http_2_is_not_spoken_to_a_proxy(open_caller: Open) -> None:
+    """As in httpx: what `http1` and `http2` say is about origins."""
+    with Server(serve) as origin, Server(http_proxy()) as proxy:
+        async with open_caller(proxy=proxy.url, http1=False, http2=True) as caller:
+            assert (await caller.get(origin.url)).http_version == "HTTP/1.1"
+
+
+# -- tunnels -------------------------------------------------------------------------------
+
+
+@case
+async def https_goes_through_a_tunnel(open_caller: Open) -> None:
+    streets: dict[str, str] = {}
+    wanted = basic("user", "word")
+    with Server(serve, context=server_context(ORDERS)) as origin:
+        streets[f"{ORDERS}:443"] = origin.address
+        with Server(http_proxy(streets, credentials=wanted)) as proxy:
+            given = httpx.Proxy(proxy.url, auth=("user", "word"), headers={"X-Via": "us"})
+            async with open_caller(proxy=given, verify=client_context()) as caller:
+                assert (await caller.get(f"https://{ORDERS}/x")).content == b"/x"
+                assert (await caller.post(f"https://{ORDERS}")).content == b"payload"
+    (asked,) = proxy.requests
+    assert (asked.method, asked.target) == ("CONNECT", f"{ORDERS}:443")
+    assert asked.headers == {
+        "host": f"{ORDERS}:443",
+        "accept": "*/*",
+        "proxy-authorization": wanted,
+        "x-via": "us",
+    }
+    assert not {"proxy-authorization", "x-via"} & origin.requests[0].headers.keys()
+    assert origin.connections == 1
+
+
+@case
+async def every_origin_has_tunnels_of_its_own(open_caller: Open) -> None:
+    context = server_context(ORDERS, "stock")
+    with Server(serve, context=context) as one, Server(serve, context=context) as other:
+        streets = {f"{ORDERS}:443": one.address, "stock:443": other.address}
+        with Server(http_proxy(streets)) as proxy:
+            async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+                for name in (ORDERS, "stock", ORDERS, "stock"):
+                    await caller.get(f"https://{name}/{name}")
+                assert caller.counts()["idle"] == 2
+    assert {seen.target for seen in one.requests} == {f"/{ORDERS}"}
+    assert {seen.target for seen in other.requests} == {"/stock"}
+    assert proxy.connections == 2
+
+
+@case
+async def the_tunnels_far_end_agrees_on_the_protocol(open_caller: Open) -> None:
+    agreed: list[str | None] = []
+
+    def handler(peer: Peer) -> None:
+        agreed.append(alpn(peer))
+        serve(peer)
+
+    with Server(handler, context=server_context("127.0.0.1")) as origin:
+        with Server(http_proxy()) as proxy:
+            async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+                assert (await caller.get(origin.url)).status_code == 200
+    assert agreed == ["http/1.1"]
+
+
+@case
+async def the_origin_is_verified_not_the_proxy(open_caller: Open) -> None:
+    with (
+        Server(serve, context=server_context("elsewhere")) as origin,
+        Server(http_proxy()) as proxy,
+    ):
+        async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+            with pytest.raises(httpx.ConnectError, match="nothing was sent") as caught:
+                await caller.post(origin.url)
+            assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
+            other = {"sni_hostname": "elsewhere"}
+            assert (await caller.get(origin.url, extensions=other)).status_code == 200
+    assert len(proxy.requests) == 2  # one for each: a wrong certificate is not asked for again
+    assert origin.methods == ["GET"]
+
+
+@case
+async def a_tunnel_that_was_closed_while_idle_is_not_used(open_caller: Open) -> None:
+    def once(peer: Peer) -> None:
+        peer.request()
+        peer.answer(200)
+        peer.wait(peer.server.gate)
+
+    with Server(once, serve, context=server_context("127.0.0.1")) as origin:
+        with Server(http_proxy()) as proxy:
+            async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+                await caller.get(origin.url)
+                origin.gate.set()
+                caller.hear_idle()
+                await caller.post(origin.url)
+    assert origin.methods == ["GET", "POST"]
+    assert proxy.connections == 2
+
+
+@case
+async def interim_answers_to_connect_are_passed_over(open_caller: Open) -> None:
+    def handler(peer: Peer) -> None:
+        seen = peer.request()
+        assert seen is not None
+        peer.send(b"HTTP/1.1 102 Processing\r\n\r\n")
+        peer.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 20")
+        peer.sock.sendall(b"0 Fine\r\nContent-Length: 5\r\n\r\n")
+        peer.until_closed()
+
+    with Server(handler) as proxy:
+        async with open_caller(proxy=proxy.url) as caller:
+            with pytest.raises(httpx.ConnectTimeout) as caught:
+                await caller.get(f"https://{ORDERS}", timeout=httpx.Timeout(5, connect=0.3))
+    assert "handshake did not end" in str(caught.value)  # of TLS: the tunnel stood
+
+
+# -- TLS to the proxy ----------------------------------------------------------------------
+
+
+@case
+async def tls_to_the_proxy(open_caller: Open) -> None:
+    """Forwarded inside it, and TLS in TLS; big bodies both ways, one connection each."""
+    payload = bytes(range(256)) * 4096
+    with Server(serve) as plain, Server(serve, context=server_context("127.0.0.1")) as secure:
+        with Server(http_proxy(), context=secure_proxy()) as proxy:
+            given = httpx.Proxy(proxy.url, ssl_context=client_context())
+            async with open_caller(proxy=given, verify=client_context()) as caller:
+                for url in (plain.url, secure.url, plain.url, secure.url):
+                    assert (await caller.post(url, payload)).content == payload
+    assert [seen.method for seen in proxy.requests] == ["POST", "CONNECT", "POST"]
+    assert proxy.connections == 2
+    assert secure.connections == 1
+
+
+@case
+async def the_proxys_own_certificate_is_verified(open_caller: Open) -> None:
+    """By the proxy's context, or by the authorities that everybody trusts; never by `verify`."""
+    with Server(serve) as origin, Server(http_proxy(), context=secure_proxy()) as proxy:
+        for verify in (False, client_context()):
+            async with open_caller(proxy=proxy.url, verify=verify) as caller:
+                with pytest.raises(httpx.ConnectError) as caught:
+                    await caller.get(origin.url)
+            assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
+    assert proxy.requests == []
+
+
+# -- refusals ------------------------------------------------------------------------------
+
+
+@case
+async def a_refused_tunnel_is_a_proxy_error(open_caller: Open) -> None:
+    for status in (b"403 Forbidden", b"407 Proxy Authentication Required", b"502 Bad Gateway"):
+        refusal = b"HTTP/1.1 " + status + b"\r\nContent-Length: 4\r\n\r\nsome"
+        with Server(answering_connect(refusal)) as proxy:
+            async with open_caller(proxy=proxy.url, retries=3) as caller:
+                with pytest.raises(httpx.ProxyError, match=status.decode()) as caught:
+                    await caller.post(f"https://{ORDERS}")
+                assert str(caught.value).startswith(status.decode())
+                assert caller.counts()["places"] == 0
+        assert f"proxy {proxy.url} to CONNECT {ORDERS}:443" in str(caught.value)
+        assert "nothing was sent" in str(caught.value)
+        assert proxy.methods == ["CONNECT"]
+        assert report_of(caught.value).of_phase("handshake")
+
+
+@case
+async def a_refusal_says_nothing_against_the_proxy(open_caller: Open) -> None:
+    """It is not tried last for having said that an origin cannot be reached."""
+    refuse = answering_connect(b"HTTP/1.1 504 Gateway Timeout\r\n\r\n")
+    with Server(refuse, http_proxy()) as proxy, Server(serve) as origin:
+        network = several(proxy)
+        async with open_caller(proxy="http://proxies:3128", network=network) as caller:
+            with pytest.raises(httpx.ProxyError, match="504 Gateway Timeout"):
+                await caller.get(f"https://{ORDERS}")
+            target = caller.transport._engine.settings.way.target
+            assert target is not None
+            assert service_of(target, network)._endpoints == {}
+            assert (await caller.get(origin.url)).status_code == 200
+
+
+@case
+async def another_address_of_the_proxy_may_get_through(open_caller: Open) -> None:
+    refuse = answering_connect(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")
+    with Server(serve, context=server_context("127.0.0.1")) as origin:
+        with Server(refuse) as bad, Server(http_proxy()) as good:
+            network = several(bad, good)
+            given = {"proxy": "http://proxies:3128", "network": network}
+            async with open_caller(**given, verify=client_context()) as caller:
+                for _ in range(2):
+                    assert (await caller.get(origin.url)).status_code == 200
+    assert len(bad.requests) < 2
+
+
+@case
+async def a_wrong_password_is_tried_once(open_caller: Open) -> None:
+    refuse = answering_connect(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+    with Server(refuse) as one, Server(refuse) as other:
+        async with open_caller(proxy="http://p:1", network=several(one, other)) as caller:
+            with pytest.raises(httpx.ProxyError, match="407 Proxy"):
+                await caller.get(f"https://{ORDERS}")
+    assert len(one.requests + other.requests) == 1
+
+
+@case
+async def a_proxy_that_hangs_up_is_tried_again(open_caller: Open) -> None:
+    with Server(serve, context=server_context("127.0.0.1")) as origin:
+        with Server(hang_up, Peer.reset, http_proxy()) as proxy:
+            async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+                assert (await caller.post(origin.url)).content == b"payload"
+    assert proxy.methods[-1] == "CONNECT"
+    assert origin.methods == ["POST"]
+
+
+@case
+async def a_proxy_that_always_hangs_up(open_caller: Open) -> None:
+    """httpx's exceptions; a bounded number of connections."""
+
+    def reset(peer: Peer) -> None:
+        peer.request()
+        peer.reset()
+
+    ends = ((hang_up, httpx.RemoteProtocolError, "disconnected"), (reset, httpx.ReadError, "reset"))
+    for handler, kind, text in ends:
+        with Server(handler) as proxy:
+            async with open_caller(proxy=proxy.url) as caller:
+                with pytest.raises(kind, match=f"{text}.*nothing was sent"):
+                    await caller.post(f"https://{ORDERS}")
+                assert caller.counts()["places"] == 0
+        assert 0 < proxy.connections <= 8
+
+
+@case
+async def answers_that_make_no_sense(open_caller: Open) -> None:
+    head = b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000
+    for answer in (b"\x16\x03\x01\r\n\r\n", b"SSH-2.0-x\r\n\r\n", STANDS + b"unasked", head):
+        with Server(answering_connect(answer)) as proxy:
+            async with open_caller(proxy=proxy.url) as caller:
+                with pytest.raises(httpx.RemoteProtocolError, match="nothing was sent"):
+                    await caller.post(f"https://{ORDERS}")
+                assert caller.counts()["places"] == 0
+        assert proxy.connections == 1
+
+
+@case
+async def a_stalled_proxy_is_raced(open_caller: Open) -> None:
+    """Nothing was sent through a tunnel that does not come about: another dial may win."""
+    with Server(serve, context=server_context("127.0.0.1")) as origin:
+        with Server(mute, http_proxy()) as proxy:
+            async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+                assert (await caller.post(origin.url)).content == b"payload"
+    assert proxy.connections == 2
+    assert origin.methods == ["POST"]
+
+
+@case
+async def no_proxy_there(open_caller: Open) -> None:
+    with Server(serve) as gone:
+        gone.stop_listening()
+    async with open_caller(proxy=gone.url) as caller:
+        for url in (f"http://{ORDERS}", f"https://{ORDERS}"):
+            with pytest.raises(httpx.ConnectError, match=f"{gone.address}.*Connection refused"):
+                await caller.get(url)
