@@ -1,1 +1,1 @@
-"""What type checkers say of the public face. Checked by mypy, never run."""
+"""What type checkers say of the public face, with httpx2 installed and absent."""

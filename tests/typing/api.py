@@ -1,20 +1,20 @@
-"""Typical uses, and typical mistakes, as a type checker sees them.
+"""Typical uses, as a type checker sees them: with httpx2 installed, and without it.
 
-Every mistake carries the code of the error that it must be; mypy is told to complain about an
-ignore that is not needed, so a mistake that passes is found too.
+What it says of httpx2's own types, where that is installed: `api_httpx2`. Never run; see
+`test_checkers`.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
-from typing import Any
 
 import anyio.abc
 import httpx
 from typing_extensions import assert_type
 
 import outlast
+import outlast.httpx2
 
 
 def transports(context: ssl.SSLContext) -> None:
@@ -41,6 +41,44 @@ async def async_transport() -> None:
         assert_type(transport, outlast.AsyncTransport)
         request = httpx.Request("GET", "http://a")
         assert_type(await transport.handle_async_request(request), httpx.Response)
+
+
+def clients(context: ssl.SSLContext) -> None:
+    assert_type(outlast.client(), httpx.Client)
+    with outlast.client(base_url="http://a", auth=("me", "secret")) as client:
+        assert_type(client, httpx.Client)
+        assert_type(client.get("/x"), httpx.Response)
+    outlast.client(
+        verify=context,
+        cert=("cert.pem", "key.pem"),
+        trust_env=False,
+        http1=True,
+        http2=True,
+        limits=httpx.Limits(max_connections=10),
+        proxy=httpx.Proxy("http://proxy:3128"),
+        mounts={"http://": outlast.Transport(), "all://a": httpx.HTTPTransport(), "all://b": None},
+        timeout=httpx.Timeout(5.0, connect=1.0),
+        headers={"x": "y"},
+        event_hooks={"request": [print]},
+        policy=outlast.Policy(deadline=10.0),
+        targets={"http://orders:8080": "static://10.0.0.1:8080"},
+    )
+    outlast.client(proxy="http://proxy:3128", limits=None, mounts=None, policy=None, targets=None)
+
+
+async def async_clients() -> None:
+    assert_type(outlast.async_client(), httpx.AsyncClient)
+    async with outlast.async_client(http2=True, timeout=None) as client:
+        assert_type(await client.get("http://a"), httpx.Response)
+    outlast.async_client(mounts={"http://": outlast.AsyncTransport()})
+
+
+def the_other_family() -> None:
+    """What holds whether its types are known or not."""
+    outlast.httpx2.Transport(http2=True, retries=0, policy=outlast.Policy(attempts=1))
+    outlast.httpx2.AsyncTransport(verify=False)
+    outlast.httpx2.client(http2=True, timeout=5.0, policy=outlast.Policy(attempts=1))
+    outlast.httpx2.async_client(targets={"http://orders:8080": "static://10.0.0.1:8080"})
 
 
 def policies() -> None:
@@ -88,30 +126,3 @@ async def async_connections(context: ssl.SSLContext) -> None:
     assert_type(await outlast.connect_tcp("db", 5432), anyio.abc.SocketStream)
     stream = await outlast.connect_tcp("db", 5432, tls=True, ssl_context=context)
     await stream.send(b"x")
-
-
-# -- mistakes ------------------------------------------------------------------------------
-
-
-def mistakes(policy: outlast.Policy, client: httpx.Client, anything: Any) -> None:
-    outlast.Policy(3)  # type: ignore[call-arg]  # fields are given by name
-    outlast.Policy(atempts=3)  # type: ignore[call-arg]  # misspelt
-    outlast.Policy(attempts="3")  # type: ignore[arg-type]  # no number
-    outlast.Policy(retry_status=503)  # type: ignore[arg-type]  # no set
-    outlast.Policy(unsafe_status={503: "POST"})  # type: ignore[dict-item]  # the wrong way round
-    policy.attempts = 4  # type: ignore[misc]  # frozen
-    outlast.Transport(policy={"attempts": 3})  # type: ignore[arg-type]  # no Policy
-    outlast.Transport(timeout=5.0)  # type: ignore[call-arg]  # the client's, not the transport's
-    outlast.Transport(targets="static://10.0.0.1:80")  # type: ignore[arg-type]  # for which origin?
-    outlast.Transport(limits=10)  # type: ignore[arg-type]  # httpx.Limits
-    httpx.Client(transport=outlast.AsyncTransport())  # type: ignore[arg-type]  # the other kind
-    httpx.AsyncClient(transport=outlast.Transport())  # type: ignore[arg-type]  # the other kind
-    outlast.create_connection("db:5432")  # type: ignore[arg-type]  # a pair
-    outlast.create_connection(("db", "5432"))  # type: ignore[arg-type]  # a number
-    outlast.connect_tcp("db")  # type: ignore[call-overload]  # no port
-    outlast.Keepalive(idle=5.0)  # type: ignore[arg-type]  # whole seconds
-    outlast.no_such_name()  # type: ignore[attr-defined]  # the face names all it has
-    try:
-        client.get("http://a")
-    except httpx.TransportError as error:
-        _ = error.report  # type: ignore[attr-defined]  # httpx declares none: use report_of
