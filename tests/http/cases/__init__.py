@@ -15,9 +15,11 @@ from tests.http.cases import (
     proxies,
     refusals,
     repeating,
+    socks,
     statuses,
     timeouts,
     tls,
+    uds,
 )
 from tests.http.cases.table import CASES
 
@@ -31,7 +33,9 @@ __all__ = [
     "proxies",
     "refusals",
     "repeating",
+    "socks",
     "statuses",
     "timeouts",
     "tls",
+    "uds",
 ]
