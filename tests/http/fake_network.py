@@ -102,6 +102,7 @@ class FakeStream:
     end: tuple[str, float] | None = None
     broken: OSError | None = None  # the next send says so
     room: int = ROOMY
+    kept: bytes = b""
     incoming: deque[bytes | OSError] = field(default_factory=deque)
 
     # -- for scripts -----------------------------------------------------------------------
@@ -170,6 +171,10 @@ class FakeStream:
         self.room = self.line.room
 
     def recv(self, size: int) -> bytes | None:
+        """What does not fit is kept back, and no wait tells of it: as a layer above may do."""
+        if self.kept:
+            data, self.kept = self.kept[:size], self.kept[size:]
+            return data
         if not self.incoming:
             return None
         item = self.incoming[0]
@@ -178,8 +183,7 @@ class FakeStream:
             raise item
         if item:  # an end stays an end
             self.incoming.popleft()
-            if len(item) > size:
-                self.incoming.appendleft(item[size:])
+            self.kept = item[size:]
         return item[:size]
 
     def send(self, data: bytes | memoryview) -> int:

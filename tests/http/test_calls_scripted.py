@@ -57,6 +57,28 @@ def test_a_read_timeout_begins_again_with_every_byte() -> None:
     assert network.time == pytest.approx(22.001)
 
 
+def test_a_read_timeout_begins_again_within_the_head() -> None:
+    def script(stream: FakeStream) -> None:
+        if stream.request() is not None:
+            for number, piece in enumerate([b"HTTP/1.1 ", b"200 OK\r\n", b"A: b\r\n\r\n"]):
+                stream.says(2.0 * (number + 1), piece)
+            stream.ends(8.0)
+
+    network = FakeNetwork(a=Line(script))
+    with client(network, timeout=3.0) as calls:
+        assert calls.get(URL).headers["a"] == "b"
+    assert network.time == pytest.approx(8.001)
+
+
+def test_a_big_head_is_read_to_its_end() -> None:
+    """More than one read may be had at once, and nothing tells of the second."""
+    filler = b"X-Filler: " + b"x" * 90_000
+    network = FakeNetwork(a=Line(answers(0.01, answer(b"ok", 200, filler))))
+    with client(network, timeout=3.0) as calls:
+        assert len(calls.get(URL).headers["x-filler"]) == 90_000
+    assert network.time == pytest.approx(0.011)
+
+
 def test_a_connect_timeout_bounds_all_dials_together() -> None:
     network = FakeNetwork(a=Line(silent, connect=math.inf), b=Line(silent, connect=math.inf))
     with client(network, "a", "b", timeout=2.0) as calls:
@@ -239,6 +261,55 @@ def test_a_final_answer_ends_an_upload() -> None:
         assert network.time == pytest.approx(0.201)
     assert network.streams[0].end == ("closed", 0.201)
     assert network.streams[0].user_timeouts[-1][1] == 0.0  # what is left unsent may stay so
+
+
+def test_an_answer_may_come_before_the_write_fails() -> None:
+    """A server that refuses an upload, and resets what it did not read: its word counts."""
+
+    def script(stream: FakeStream) -> None:
+        stream.says(0.1, answer(b"too big", 413))
+        stream.breaks(0.1)
+
+    network = FakeNetwork(a=Line(script, room=1000))
+    with client(network, timeout=5.0) as calls:
+        response = calls.post(URL, content=iter([b"x" * 500, b"x" * 5000]))
+        assert (response.status_code, response.content) == (413, b"too big")
+
+    def later(stream: FakeStream) -> None:
+        """The write fails first, then the answer comes in."""
+        stream.broken = BrokenPipeError(32, "Broken pipe")
+        stream.says(0.1, answer(b"too big", 413))
+
+    network = FakeNetwork(a=Line(later))
+    with client(network, timeout=5.0) as calls:
+        response = calls.post(URL, content=iter([b"x" * 500, b"x" * 5000]))
+        assert (response.status_code, response.content) == (413, b"too big")
+
+
+def test_a_write_that_failed_without_an_answer_is_a_write_error() -> None:
+    def script(stream: FakeStream) -> None:
+        stream.broken = BrokenPipeError(32, "Broken pipe")
+        stream.ends(0.1)
+
+    network = FakeNetwork(a=Line(script))
+    with client(network) as calls:
+        with pytest.raises(httpx.WriteError, match="Broken pipe; sent, no response") as caught:
+            calls.post(URL, content=iter([b"x", b"y"]))
+    assert report_of(caught.value).progress is Progress.SENT
+
+
+def test_a_head_that_is_reset_is_never_repeated() -> None:
+    def script(stream: FakeStream) -> None:
+        if stream.request() is not None:
+            stream.says(0.1, b"HTTP/1.1 20")
+            stream.breaks(0.2)
+
+    network = FakeNetwork(a=Line(script))
+    with client(network) as calls:
+        with pytest.raises(httpx.ReadError, match="response begun") as caught:
+            calls.get(URL)
+    assert len(network.requests) == 1
+    assert "not repeated (the response had begun)" in words(caught.value)[-1]
 
 
 def test_an_end_without_an_answer_while_writing_is_no_answer() -> None:

@@ -7,7 +7,7 @@ uncut. The pool has one place: a place lost would leave the next call waiting fo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -194,6 +194,33 @@ async def test_a_response_left_in_the_middle(server: Server) -> None:
         assert scope.cancelled_caught
         at_rest(transport)
         await client.delete(server.url)
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
+async def test_an_upload_that_never_waits() -> None:
+    """Neither the caller's code nor the quick peer ever waits: others still get their turn."""
+
+    def swallow(peer: Peer) -> None:
+        peer.until_closed()
+
+    with Server(swallow) as server:
+        transport = outlast.AsyncTransport()
+        async with httpx.AsyncClient(transport=transport, timeout=BOUND) as client:
+            taken = 0
+
+            async def body() -> AsyncIterator[bytes]:
+                nonlocal taken
+                for taken in range(1000):
+                    if taken == 10:
+                        scope.cancel()
+                    yield b"x"
+
+            with anyio.CancelScope() as scope:
+                await client.post(server.url, content=body())
+            assert scope.cancelled_caught
+            assert taken == 10
+            at_rest(transport)
 
 
 # -- threads -------------------------------------------------------------------------------

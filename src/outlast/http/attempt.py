@@ -14,11 +14,13 @@ from enum import Enum
 from outlast.core.classify import Progress
 from outlast.core.watch import ResponseWatch, holds_user_timeout
 from outlast.errors import TransportFailure
+from outlast.http.answer import Answer
 from outlast.http.call_context import CallContext
 from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
+from outlast.net.address import Address
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
 
@@ -108,6 +110,25 @@ class Attempt:
         if lease is not None:
             self.call.engine.discard(lease)
 
+    @property
+    def address(self) -> Address:
+        """The endpoint that was used last."""
+        assert self.used is not None
+        return self.used.connection.address
+
+    @property
+    def status(self) -> int:
+        """Of the answer that has begun."""
+        assert self.head is not None
+        return self.head.status
+
+    def answer(self) -> Answer:
+        """The answer that has begun; it has the connection from here on."""
+        lease, self.lease = self.lease, None
+        assert lease is not None
+        assert self.head is not None
+        return Answer(self.call, self.head, lease)
+
     # -- out -------------------------------------------------------------------------------
 
     async def _send(self, lease: Lease) -> None:
@@ -175,7 +196,7 @@ class Attempt:
     def _note_sent(self, lease: Lease) -> None:
         if self.progress is Progress.NOT_SENT and lease.exchange.sent and not self.unprocessed:
             self.progress = Progress.SENT
-            self.call.machine.written()
+            self.call.written()
 
     def _write_failed(self, lease: Lease, error: OSError) -> bool:
         """A server may answer and close before it has read everything: look for that answer."""
@@ -284,7 +305,8 @@ class Attempt:
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
         cause = self.broken or error
-        kind, verb = ("ReadError", "read from") if cause is error else ("WriteError", "write to")
+        reading = self.broken is None
+        kind, verb = ("ReadError", "read from") if reading else ("WriteError", "write to")
         message = f"{verb} {lease.address}: {cause}; {self.progress}"
         return TransportFailure(kind, message, cause)
 
