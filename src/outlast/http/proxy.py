@@ -79,12 +79,16 @@ def connect(host: str, port: int, headers: Headers, proxy: str) -> Talk:
     fields = merged([(b"Host", target), (b"Accept", b"*/*")], headers)
     out = machine.send(h11.Request(method="CONNECT", target=target, headers=list(fields))) or b""
     out += machine.send(h11.EndOfMessage()) or b""
+    taken = 0
     while True:
         data = yield out, MAX_HEAD
         out = b""
+        taken += len(data)
         try:
             machine.receive_data(data)
             head = _response(machine)
+            if head is None and taken >= MAX_HEAD:  # of many interim answers, too
+                raise h11.RemoteProtocolError("no end of its answer")
         except h11.RemoteProtocolError as error:
             raise _unreadable(f"{proxy} to CONNECT {authority}", data, error) from error
         if head is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 import httpx
@@ -24,6 +25,46 @@ async def what_comes_later_is_refused_by_name(open_caller: Open) -> None:
     for scheme in ("srv", "k8s", "nodeport"):
         targets = {ORIGIN: f"{scheme}://shop/orders:http"}
         await refused(open_caller, f"{scheme}:// is not available yet", ValueError, targets=targets)
+
+
+@case
+async def proxies_are_checked(open_caller: Open) -> None:
+    wrong: list[tuple[Any, str]] = [
+        ("proxy.corp:3128", "proxy: 'proxy.corp:3128' is no proxy's URL; write it like 'http://"),
+        ("", "proxy: '' is no proxy's URL"),
+        ("ftp://proxy.corp", "is no proxy's URL"),
+        ("socks4://proxy.corp", "is no proxy's URL"),
+        ("http://", "is no proxy's URL"),
+        ("http://proxy.corp:port", "is no proxy's URL"),
+        (b"http://proxy.corp", "proxy: b'http://proxy.corp' is no URL"),
+        (7, "proxy: 7 is no URL"),
+        (httpx.Proxy("http://p:1", ssl_context=ssl.create_default_context()), "for https:// pro"),
+        (httpx.Proxy("socks5://p:1", ssl_context=ssl.create_default_context()), "for https://"),
+        (httpx.Proxy("socks5://p:1", headers={"x": "y"}), "headers mean nothing to SOCKS"),
+        (httpx.Proxy("http://p:1", headers={"x": "y\r\nz"}), "its headers are no HTTP headers"),
+        (httpx.Proxy("socks5://p:1", auth=("u" * 256, "")), "255 bytes at most"),
+    ]
+    for proxy, text in wrong:
+        await refused(open_caller, text, ValueError, proxy=proxy)
+    for text in ("proxy and targets", "leave one out"):
+        targets = {ORIGIN: "static://10.0.0.1:80"}
+        await refused(open_caller, text, ValueError, proxy="http://p:1", targets=targets)
+
+
+@case
+async def no_error_shows_a_password(open_caller: Open) -> None:
+    for proxy in ("ftp://user:secret@p:1", "http://user:secret@p:port", "user:secret@p:1"):
+        with pytest.raises(ValueError, match="proxy: ") as caught:
+            async with open_caller(proxy=proxy):
+                pass
+        assert "secret" not in str(caught.value)
+
+
+@case
+async def retries_are_checked(open_caller: Open) -> None:
+    for retries in (-1, 1.5, True, "3", None):
+        text = "retries: .* is not a whole number from 0, such as 3"
+        await refused(open_caller, text, ValueError, retries=retries)
 
 
 @case
