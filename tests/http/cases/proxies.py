@@ -15,7 +15,8 @@ from outlast.service.table import service_of
 from tests.http.callers import Upload, report_of, words
 from tests.http.cases.table import Open, case
 from tests.http.cases.tls import alpn, client_context, server_context
-from tests.http.proxy_servers import answering_connect, basic, http_proxy
+from tests.http.h2_server import serve_h2
+from tests.http.proxy_servers import answering_connect, basic, http_proxy, socks_proxy
 from tests.http.servers import Peer, Server, hang_up, mute, serve
 
 ORDERS = "orders.shop.svc"
@@ -186,6 +187,28 @@ async def the_tunnels_far_end_agrees_on_the_protocol(open_caller: Open) -> None:
             async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
                 assert (await caller.get(origin.url)).status_code == 200
     assert agreed == ["http/1.1"]
+
+
+@case
+async def http_2_inside_a_tunnel(open_caller: Open) -> None:
+    """One tunnel for many requests; through SOCKS5 without TLS too, if it is all there is."""
+    with Server(serve_h2, context=server_context(ORDERS)) as origin:
+        streets = {f"{ORDERS}:443": origin.address}
+        with Server(http_proxy(streets)) as proxy, Server(socks_proxy(streets)) as socks:
+            for url in (proxy.url, f"socks5://{socks.address}"):
+                async with open_caller(proxy=url, http2=True, verify=client_context()) as caller:
+                    for path in ("/x", "/y"):
+                        response = await caller.get(f"https://{ORDERS}{path}")
+                        assert (response.http_version, response.text) == ("HTTP/2", path)
+                    answered = await caller.post(f"https://{ORDERS}")
+                    assert answered.content == b"payload"
+    assert origin.connections == 2
+    assert origin.requests[0].headers["host"] == ORDERS
+    with Server(serve_h2) as plain, Server(socks_proxy()) as socks:
+        given = f"socks5://{socks.address}"
+        async with open_caller(proxy=given, http1=False, http2=True) as caller:
+            response = await caller.get(f"{plain.url}/z")
+            assert (response.http_version, response.text) == ("HTTP/2", "/z")
 
 
 @case
