@@ -22,7 +22,7 @@ class Deadline:
     @classmethod
     def after(cls, seconds: float | None, now: float) -> Deadline:
         """The deadline `seconds` after `now`; never, if `seconds` is None."""
-        return cls(math.inf if seconds is None else now + seconds)
+        return NEVER if seconds is None else cls(now + seconds)
 
     def remaining(self, now: float) -> float:
         """Seconds left, never below zero; `math.inf` if there is no deadline."""

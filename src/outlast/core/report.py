@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno as errno_names
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from outlast.core.classify import Progress
 
@@ -19,8 +19,7 @@ MAX_EVENTS = 500  # a report must not grow with the length of an outage
 FIRST_KEPT = 100  # of them from the beginning; the others are the last, which tell how it ended
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing that happened.
 
     `at`: seconds since the call began. `attempt`: number of the request attempt, from 0.

@@ -26,18 +26,43 @@ MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last 
 class Answer:
     """A response under way. One owner; `close` may be called more than once."""
 
-    __slots__ = ("_call", "_kept", "_lease", "head")
+    __slots__ = ("_call", "_kept", "_lease", "head", "stream")
 
     def __init__(self, call: CallContext, head: Head, lease: Lease) -> None:
         self._call = call
         self._lease: Lease | None = lease
         self._kept: list[bytes] = []  # what `hold` has read ahead
         self.head = head
+        self.stream = lease.connection.stream  # to be looked at: it may be others' by now
+
+    @property
+    def lease(self) -> Lease | None:
+        """The connection, as long as the answer has it."""
+        return self._lease
 
     @property
     def report(self) -> Report:
         """The call's time line."""
         return self._call.report
+
+    def at_hand(self) -> bytes | None:
+        """The next piece if it has come already, b"" at the end; None: `read` has to wait for it.
+
+        Raises TransportFailure.
+        """
+        if self._kept:
+            return self._kept.pop(0)
+        lease = self._lease
+        if lease is None:
+            return b""
+        if self._call.late:
+            return None
+        try:
+            piece = self._piece(lease)
+        except TransportFailure as failure:
+            self._broken(lease, failure)
+            raise
+        return None if isinstance(piece, NeedData) else piece
 
     async def read(self) -> bytes:
         """The next piece of the body; b"" at its end. Raises TransportFailure."""
@@ -47,16 +72,21 @@ class Answer:
         if lease is None:
             return b""
         try:
-            return await self._next(lease)
+            while isinstance(piece := self._piece(lease), NeedData):
+                await self._pull(lease)
+            return piece
         except TransportFailure as failure:
-            failure.report = self.report
-            if failure.kind in MUTE:
-                self._call.service.failed(lease.address, self._call.now())
-            self._drop()
+            self._broken(lease, failure)
             raise
         except BaseException:
             self._drop()
             raise
+
+    def _broken(self, lease: Lease, failure: TransportFailure) -> None:
+        failure.report = self.report
+        if failure.kind in MUTE:
+            self._call.service.failed(lease.address, self._call.now())
+        self._drop()
 
     async def hold(self, most: int) -> bool:
         """Read the whole body ahead, if it has no more than `most` bytes; False if it has more.
@@ -92,20 +122,17 @@ class Answer:
         if lease is not None:
             self._call.engine.abandon(lease)
 
-    async def _next(self, lease: Lease) -> bytes:
-        exchange = lease.exchange
-        while True:
-            try:
-                piece = exchange.body()
-            except PeerClosed as error:
-                raise self._failure(lease, "RemoteProtocolError", "the peer left", error) from error
-            except ProtocolError as error:
-                raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
-            if not isinstance(piece, NeedData):
-                if not piece:
-                    self.close()
-                return piece
-            await self._pull(lease)
+    def _piece(self, lease: Lease) -> bytes | NeedData:
+        """What the exchange has of the body now."""
+        try:
+            piece = lease.exchange.body()
+        except PeerClosed as error:
+            raise self._failure(lease, "RemoteProtocolError", "the peer left", error) from error
+        except ProtocolError as error:
+            raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
+        if not piece:
+            self.close()
+        return piece
 
     async def _pull(self, lease: Lease) -> None:
         exchange, call = lease.exchange, self._call

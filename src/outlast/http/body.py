@@ -70,7 +70,12 @@ class SyncPieces:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            while chunk := run_sync(self._network, self._answer.read()):
+            while True:
+                chunk = self._answer.at_hand()
+                if chunk is None:
+                    chunk = run_sync(self._network, self._answer.read())
+                if not chunk:
+                    return
                 yield chunk
         except TransportFailure as failure:
             raise self._family.error(failure, self._request) from failure.cause
@@ -93,7 +98,12 @@ class AsyncPieces:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            while chunk := await run_async(self._network, self._answer.read()):
+            while True:
+                chunk = self._answer.at_hand()
+                if chunk is None:
+                    chunk = await run_async(self._network, self._answer.read())
+                if not chunk:
+                    return
                 yield chunk
         except TransportFailure as failure:
             raise self._family.error(failure, self._request) from failure.cause

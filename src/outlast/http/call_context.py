@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outlast.core.call import Call
+from outlast.core.call import Call, CallPlan
 from outlast.core.deadline import Deadline, Stopwatch
 from outlast.core.report import Report
 from outlast.http.connection import Connection
@@ -24,16 +24,17 @@ class CallContext:
     """What the attempts of one call share. One owner; not thread-safe."""
 
     __slots__ = (
-        "connect_time",
+        "_connect_time",
+        "_machine",
+        "_pool_time",
+        "_written",
         "deadline",
         "engine",
         "epoch",
         "generation",
-        "machine",
         "now",
         "order",
         "policy",
-        "pool_time",
         "report",
         "request",
         "service",
@@ -42,27 +43,69 @@ class CallContext:
         "watched",
     )
 
-    def __init__(
-        self, engine: Engine, request: Request, service: Service, machine: Call, deadline: Deadline
-    ) -> None:
+    def __init__(self, engine: Engine, request: Request) -> None:
         self.engine = engine
         engine.tidy()
         self.generation = engine.generation
         self.epoch = engine.epoch
         self.request = request
         self.policy = request.policy
-        self.service = service
-        self.machine = machine
+        self.service: Service = engine.service(request.route.origin)
         self.now = engine.network.now
-        self.deadline = deadline
-        self.connect_time = Stopwatch(request.timeouts.connect)
-        self.pool_time = Stopwatch(request.timeouts.pool)
-        self.report = Report(self.now())
+        now = self.now()
+        self.deadline = Deadline.after(self.policy.deadline, now)
+        self.report = Report(now)
+        self._machine: Call | None = None  # these three only when something is amiss
+        self._connect_time: Stopwatch | None = None
+        self._pool_time: Stopwatch | None = None
+        self._written = 0
         self.order: Sequence[Address] = ()
         self.tried: set[Address] = set()
         # Where nothing tells a slow reader from a dead peer, it would be killed too.
         self.user_timeout = self.policy.user_timeout if engine.network.tells else 0.0
         self.watched = self.policy.watch and request.safe and isinstance(request.body, BytesBody)
+
+    @property
+    def machine(self) -> Call:
+        """Who decides what follows an attempt that was not simply answered."""
+        if self._machine is None:
+            self._machine = Call(self._plan(), self.service, self.engine.rng)
+            for _ in range(self._written):
+                self._machine.written()
+        return self._machine
+
+    def _plan(self) -> CallPlan:
+        policy, request = self.policy, self.request
+        return CallPlan(
+            attempts=policy.attempts,
+            deadline=self.deadline,
+            statuses=frozenset(policy.retry_status),
+            safe=request.safe,
+            replayable=request.body.replayable,
+            backoff=policy.backoff.delay,
+            retry_after_cap=policy.retry_after_limit,
+            named_statuses=frozenset(policy.unsafe_status.get(request.method, ())),
+        )
+
+    def written(self) -> None:
+        """A byte of an attempt's request has been written."""
+        self._written += 1
+        if self._machine is not None:
+            self._machine.written()
+
+    @property
+    def connect_time(self) -> Stopwatch:
+        """What is left of the connect timeout."""
+        if self._connect_time is None:
+            self._connect_time = Stopwatch(self.request.timeouts.connect)
+        return self._connect_time
+
+    @property
+    def pool_time(self) -> Stopwatch:
+        """What is left of the pool timeout."""
+        if self._pool_time is None:
+            self._pool_time = Stopwatch(self.request.timeouts.pool)
+        return self._pool_time
 
     def endpoints(self) -> Sequence[Address]:
         """The endpoints in the order of this call's turn. A call takes one turn, however many
@@ -90,8 +133,11 @@ class CallContext:
 
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""
-        named = self.policy.unsafe_status.get(self.request.method, ())
-        return status in self.policy.retry_status or status in named
+        policy = self.policy
+        return status in policy.retry_status or (
+            bool(policy.unsafe_status)
+            and status in policy.unsafe_status.get(self.request.method, ())
+        )
 
     def note(self, connection: Connection, attempt: int, what: str) -> None:
         """Record what became of a connection."""
@@ -99,7 +145,7 @@ class CallContext:
             self.now(),
             "pool",
             what,
-            address=str(connection.address),
+            address=connection.name,
             local_port=connection.stream.local_port,
             attempt=attempt,
         )

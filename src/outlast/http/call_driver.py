@@ -6,9 +6,8 @@ task, the first answer wins and the other is ended at once.
 
 from __future__ import annotations
 
-from outlast.core.call import Accept, Call, CallPlan, Failure, GiveUp, Next, Try
+from outlast.core.call import Accept, Failure, GiveUp, Next, Try
 from outlast.core.classify import parse_retry_after
-from outlast.core.deadline import Deadline
 from outlast.errors import TransportFailure
 from outlast.http.answer import MUTE, Answer
 from outlast.http.attempt import Attempt, Outcome
@@ -25,30 +24,18 @@ HOLD = 65_536  # bytes of a retryable answer that are kept, in case nothing bett
 
 async def run_call(engine: Engine, request: Request) -> Answer:
     """Carry one call out. Raises TransportFailure with its report."""
-    now = engine.network.now()
-    service = engine.service(request.route.origin)
-    service.request(now)
-    policy = request.policy
-    deadline = Deadline.after(policy.deadline, now)
-    plan = CallPlan(
-        attempts=policy.attempts,
-        deadline=deadline,
-        statuses=frozenset(policy.retry_status),
-        safe=request.safe,
-        replayable=request.body.replayable,
-        backoff=policy.backoff.delay,
-        retry_after_cap=policy.retry_after_limit,
-        named_statuses=frozenset(policy.unsafe_status.get(request.method, ())),
-    )
-    machine = Call(plan, service, engine.rng)
-    driver = _Driver(CallContext(engine, request, service, machine, deadline))
+    call = CallContext(engine, engine.settings.way.request(request))
+    call.service.request(call.report.started)
+    first = Attempt(call, 0)
     try:
-        return await driver.run()
+        outcome = await first.go()
+        if outcome is Outcome.ANSWERED and not call.doubts(first.status):
+            call.service.answered(first.address)
+            return first.answer()
+        return await _Driver(call).run(first, outcome)
     except TransportFailure as failure:
-        failure.report = driver.call.report
+        failure.report = call.report
         raise
-    finally:
-        driver.end()
 
 
 class _Driver:
@@ -63,18 +50,22 @@ class _Driver:
         self.answers: dict[int, Answer] = {}  # those that may still be given to the caller
         self.out: Strands[int, Outcome] | None = None
 
-    async def run(self) -> Answer:
-        """The first attempt, and what follows from it."""
-        step: Next = Try(0, self.call.now(), "first attempt")
-        while True:
-            if isinstance(step, Accept) and step.number in self.answers:
-                return self.answers.pop(step.number)
-            if isinstance(step, (Accept, GiveUp)):
-                raise self.failures[step.number]
-            if isinstance(step, Try):
-                await self._start(step)
-            number, outcome = await self._next()
-            step = await self._tell(self.attempts[number], outcome)
+    async def run(self, first: Attempt, outcome: Outcome) -> Answer:
+        """What follows from the first attempt's outcome."""
+        self.attempts[first.number] = first
+        try:
+            step = await self._tell(first, outcome)
+            while True:
+                if isinstance(step, Accept) and step.number in self.answers:
+                    return self.answers.pop(step.number)
+                if isinstance(step, (Accept, GiveUp)):
+                    raise self.failures[step.number]
+                if isinstance(step, Try):
+                    await self._start(step)
+                number, outcome = await self._next()
+                step = await self._tell(self.attempts[number], outcome)
+        finally:
+            self.end()
 
     def end(self) -> None:
         """Whatever is still out or held is ended."""
@@ -149,17 +140,15 @@ class _Driver:
         return step
 
     async def _answered(self, attempt: Attempt) -> Next:
-        call, head, lease = self.call, attempt.head, attempt.lease
-        assert head is not None
-        assert lease is not None
-        attempt.lease = None  # the answer has it now
-        answer = self.answers[attempt.number] = Answer(call, head, lease)
+        call = self.call
+        answer = self.answers[attempt.number] = attempt.answer()
+        head, address = answer.head, attempt.address
         wait = None
         if head.status in (429, 503):
             wall_clock = call.engine.network.wall_clock()
             wait = parse_retry_after(head.header(b"retry-after"), wall_clock)
         step = call.machine.answered(attempt.number, head.status, wait, call.now())
-        call.service.answered(lease.address)
+        call.service.answered(address)
         if attempt.number or not isinstance(step, Accept) or call.doubts(head.status):
             self._note(attempt, f"answered {head.status}", step)
         if isinstance(step, Accept):

@@ -40,6 +40,10 @@ class Connection:
     idle_since: float = 0.0
     counted: bool = True
     requests: int = 0
+    name: str = ""  # the endpoint, in words
+
+    def __post_init__(self) -> None:
+        self.name = str(self.address)
 
     def limit(self, seconds: float) -> None:
         """Have the kernel hold unacknowledged data no longer than this; 0 for no limit."""

@@ -7,8 +7,8 @@ consumed from the moment it is first asked for a chunk, and is never replayed af
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from outlast.policy import Policy
 from outlast.target import Origin
@@ -43,8 +43,7 @@ class StreamBody:
         return await self._pull()
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(NamedTuple):
     """httpx's four, in seconds; None for no limit."""
 
     connect: float | None
@@ -59,10 +58,16 @@ class Route:
 
     origin: Origin
     server_name: str
+    number: int = field(init=False, repr=False, compare=False)  # its hash, reckoned once
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", hash((self.origin, self.server_name)))
+
+    def __hash__(self) -> int:
+        return self.number
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What the engine needs of a request."""
 
     route: Route
@@ -75,8 +80,7 @@ class Request:
     safe: bool  # idempotent, or with an Idempotency-Key, or by the policy's word
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The beginning of a response. HTTP/2 has no `reason`."""
 
     status: int

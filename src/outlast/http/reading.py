@@ -6,6 +6,7 @@ Over the transport's policy come the fields of `override` blocks, then the call'
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | Strea
     if not method.isascii():
         raise TypeError(f"method {method!r} is no ASCII text")
     return Request(
-        route=Route(Origin(scheme, host, port), extensions.get("sni_hostname") or host),
+        route=_route(scheme, host, port, extensions.get("sni_hostname") or host),
         method=method,
         target=extensions.get("target", url.raw_path),
         headers=headers,
@@ -54,6 +55,11 @@ def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | Strea
         policy=policy,
         safe=_safe(method, headers, policy),
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _route(scheme: str, host: str, port: int, server_name: str) -> Route:
+    return Route(Origin(scheme, host, port), server_name)
 
 
 def _policy(policy: Policy, own: object) -> Policy:

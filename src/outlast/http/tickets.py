@@ -33,7 +33,7 @@ class PoolLimits:
     idle_expiry: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Want:
     """What a call can use: an idle connection to one of `order`, not idle for `idle_expiry`
     seconds; the first endpoint if there is a choice. An empty `order`: a place only."""

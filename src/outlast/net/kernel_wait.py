@@ -69,7 +69,10 @@ def _timeout(until: float) -> float:
 def wait_in_thread(wait: Wait) -> Ready:
     """Block until something of `wait` is ready or its time has come."""
     interests, until = wait.interests, wait.until
-    waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
+    if len(interests) == 1 and interests[0][1]:  # one stream: what nearly every request waits for
+        waiters = []
+    else:
+        waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
     while True:
         timeout = _timeout(until)
         ready: Ready
@@ -203,7 +206,7 @@ def _by_poll(interests: Sequence[Any], timeout: float) -> list[Any]:
 
 
 def _events(mask: int) -> int:
-    return (select.POLLIN if mask & READ else 0) | (select.POLLOUT if mask & WRITE else 0)
+    return _BY_MASK[mask]
 
 
 def _closed(interests: Sequence[Any]) -> list[Any]:
@@ -227,6 +230,7 @@ def _by_select(interests: Sequence[Any], timeout: float) -> list[Any]:
 
 if hasattr(select, "poll"):
     _FAILED = select.POLLERR | select.POLLHUP | select.POLLNVAL
+    _BY_MASK = (0, select.POLLIN, select.POLLOUT, select.POLLIN | select.POLLOUT)
     _poll = _by_poll
 else:
     _poll = _by_select
