@@ -81,3 +81,9 @@ class Exchange(Protocol):
 
     def leave(self) -> bool:
         """The exchange is over: whether its connection may serve another request."""
+
+    def hand_over(self) -> bytes:
+        """The connection's bytes are the caller's from here on; those that have come already.
+
+        It serves no other request. Raises RuntimeError if other exchanges share it.
+        """

@@ -8,6 +8,7 @@ whoever has a request in hand has its package loaded. Refuses whatever is no suc
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -106,6 +107,17 @@ class Family:
         error: Exception = getattr(self.module, failure.kind)(failure.message, request=request)
         vars(error)["report"] = failure.report
         return error
+
+    def below(self, kind: str) -> type[Exception]:
+        """The exception of this kind as the family's own connections raise it: httpcore's for
+        httpx, httpcore2's for httpx2; its own, if it has no such package below."""
+        name = self.module.__name__.replace("httpx", "httpcore")
+        try:
+            package = importlib.import_module(name)
+        except ImportError:
+            package = self.module
+        found: type[Exception] = getattr(package, kind)
+        return found
 
 
 _by_class: dict[type, Family] = {}

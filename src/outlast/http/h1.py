@@ -146,3 +146,8 @@ class H1Exchange:
             return False
         self._h11.start_next_cycle()
         return True
+
+    def hand_over(self) -> bytes:
+        """See `Exchange.hand_over`."""
+        self.ended = True  # for HTTP: no request follows
+        return self._h11.trailing_data[0]

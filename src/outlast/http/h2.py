@@ -231,6 +231,10 @@ class H2Exchange:
         session.pass_on(self)
         return session.usable
 
+    def hand_over(self) -> bytes:
+        """See `Exchange.hand_over`."""
+        raise RuntimeError("an HTTP/2 connection is shared: its bytes are no request's own")
+
 
 def _head(headers: Sequence[tuple[bytes | str, bytes | str]]) -> Head:
     fields = [(_bytes(name), _bytes(value)) for name, value in headers]

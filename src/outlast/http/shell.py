@@ -28,6 +28,7 @@ from outlast.http.body import async_body, sync_body
 from outlast.http.call_driver import run_call
 from outlast.http.engine import Engine, EngineSettings
 from outlast.http.family import Family, FamilyLimits, FamilyRequest, family_of
+from outlast.http.network_stream import AsyncNetworkStream, SyncNetworkStream
 from outlast.http.reading import read_request
 from outlast.http.way_arguments import read_retries, read_way
 from outlast.net.kernel import kernel
@@ -102,7 +103,8 @@ class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
         except TransportFailure as failure:
             raise family.error(failure, request) from failure.cause
         stream = family.sync_answer(self._network, answer, request, family)
-        response: ResponseT = _response(family, answer, stream)
+        below = SyncNetworkStream(self._network, answer, family)
+        response: ResponseT = _response(family, answer, stream, below)
         return response
 
     def close(self) -> None:
@@ -122,7 +124,8 @@ class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
         except TransportFailure as failure:
             raise family.error(failure, request) from failure.cause
         stream = family.async_answer(self._network, answer, request, family)
-        response: ResponseT = _response(family, answer, stream)
+        below = AsyncNetworkStream(self._network, answer, family)
+        response: ResponseT = _response(family, answer, stream, below)
         return response
 
     async def aclose(self) -> None:
@@ -130,7 +133,7 @@ class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
         self._engine.close()
 
 
-def _response(family: Family, answer: Answer, stream: object) -> Any:
+def _response(family: Family, answer: Answer, stream: object, below: object) -> Any:
     head = answer.head
     return family.response(
         head.status,
@@ -139,6 +142,7 @@ def _response(family: Family, answer: Answer, stream: object) -> Any:
         extensions={
             "http_version": head.http_version,
             **({} if head.reason is None else {"reason_phrase": head.reason}),
+            "network_stream": below,
             "outlast": answer.report,
         },
     )
