@@ -115,14 +115,14 @@ def _response(machine: h11.Connection) -> h11.Response | None:
 def _unreadable(where: str, data: bytes, error: Exception) -> ProxyFault:
     if data:
         return ProxyFault("RemoteProtocolError", f"{where}: {error}", blame=True)
-    told = f"{where}: Server disconnected without sending a response."
+    told = f"{where}: Server disconnected without sending a response"
     return ProxyFault("RemoteProtocolError", told, errno.ECONNRESET, blame=True)
 
 
 def _refused(head: h11.Response, where: str) -> Exception:
     told = f"{head.status_code} {head.reason.decode('ascii', 'ignore')}".strip() + f" ({where})"
     if head.status_code == 407:
-        told += "; are user and password in the proxy's URL right?"
+        told += "; check the user and the password in the proxy's URL"
     if head.status_code >= 500:  # it could not; below, it would not
         return ProxyFault("ProxyError", told, blame=False)
     return final(told)

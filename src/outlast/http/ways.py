@@ -62,7 +62,7 @@ class HttpProxy(Way):
     """
 
     origin: Origin = dataclasses.field(kw_only=True)
-    headers: Headers = dataclasses.field(kw_only=True)
+    headers: Headers = dataclasses.field(kw_only=True, repr=False)
     context: Callable[[], ssl.SSLContext] = dataclasses.field(kw_only=True)
     shared: Route = dataclasses.field(init=False)  # by all requests that are forwarded
 
@@ -106,7 +106,7 @@ class SocksProxy(Way):
     """A tunnel per origin, for http:// too. `auth`: user and password."""
 
     origin: Origin = dataclasses.field(kw_only=True)
-    auth: tuple[bytes, bytes] | None = dataclasses.field(kw_only=True)
+    auth: tuple[bytes, bytes] | None = dataclasses.field(kw_only=True, repr=False)
 
     def opening(self, route: Route) -> Opening | None:
         """See `Way.opening`."""

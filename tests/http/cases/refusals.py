@@ -58,6 +58,11 @@ async def no_error_shows_a_password(open_caller: Open) -> None:
             async with open_caller(proxy=proxy):
                 pass
         assert "secret" not in str(caught.value)
+    for scheme in ("http", "socks5"):
+        async with open_caller(proxy=f"{scheme}://user:secret@p:1") as caller:
+            shown = f"{caller.transport!r} {caller.transport._engine.settings!r}"
+            assert "secret" not in shown
+            assert "Basic" not in shown
 
 
 @case
