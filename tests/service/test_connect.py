@@ -18,7 +18,7 @@ from outlast.core.report import Report
 from tests.guards import open_sockets
 from tests.net.far_side import PATIENCE
 from tests.net.kernel_world import KernelListener, KernelWorld
-from tests.net.scripted import SILENT, Path, Scripted, Told, refused
+from tests.net.scripted import SILENT, Path, Scripted, ScriptedStream, Told, refused
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="option numbers of Linux")
 TCP = socket.IPPROTO_TCP
@@ -194,6 +194,16 @@ def test_what_was_learnt_serves_the_next_call() -> None:
     network.dials.clear()
     dialled(network, timeout=0.9)
     assert [host for _, host in network.dials][:3].index(A) == 2
+
+
+def test_a_loser_that_stands_too_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller of a plain connect has no pool to keep it in."""
+    network = Scripted({A: [Path(0.25), Path(0.15), SILENT]}, [Told([A])])
+    monkeypatch.setattr(ScriptedStream, "detach", lambda stream: socket.socket())
+    policy = outlast.Policy(attempt_delay=0.1)
+    outlast.create_connection(("db.test", 80), network=network, policy=policy).close()
+    ends = sorted(str(stream.end) for stream in network.streams)
+    assert ends == ["('aborted', 0.25)", "('closed', 0.25)", "None"]
 
 
 # --- errors -----------------------------------------------------------------------------------
