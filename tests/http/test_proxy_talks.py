@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.errors import TransportFailure
-from outlast.http.proxy import ProxyFault, Talk, beyond, connect, failure_of, merged
+from outlast.http.proxy import ProxyFault, Talk, beyond, connect, failure_of, hold, merged
 from outlast.http.socks import socks5
 from outlast.net.dial import DialError
+from outlast.net.seam import READ, Wait
+from tests.net.tls_pair import MemoryStream, driven
 
 PROXY = "proxy http://p:1"
 STANDS = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -138,6 +140,52 @@ def test_any_bytes_end_a_socks_talk_in_one_of_the_known_ways(answer: bytes, piec
             assert vars(error)["kind"] == "ProxyError"  # noqa: PT017  or no error at all
         else:
             assert answer.endswith(left)
+
+
+# -- I/O -----------------------------------------------------------------------------------
+
+
+class Narrow(MemoryStream):
+    """Takes a byte at a time, keeps each back until it is waited for, and answers at the end."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
+        self.kept = False
+        self.piece = 1
+
+    def send(self, data: bytes | memoryview) -> int:
+        if self.kept:
+            return 0
+        self.kept = True
+        self.outbox += bytes(data[:1])
+        return 1
+
+    def flush(self) -> bool:
+        return not self.kept
+
+    def waited(self, wait: Wait) -> None:
+        ((source, mask),) = wait.interests
+        assert source is self
+        if mask == READ:
+            self.inbox += self.answer
+        self.kept = False
+
+
+def test_a_talk_over_a_narrow_network() -> None:
+    """Nothing is waited for before all that was to be said is out."""
+    stream = Narrow(STANDS)
+    driven(hold(stream, connect("db", 443, [], PROXY), PROXY), stream.waited)
+    assert stream.outbox.endswith(b"\r\n\r\n")
+    assert not stream.kept
+
+
+def test_a_network_that_breaks_is_told() -> None:
+    stream = Narrow(b"")
+    stream.failure = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    with pytest.raises(ProxyFault, match="proxy http://p:1: Connection reset by peer") as caught:
+        driven(hold(stream, socks5("db", 443, None, PROXY), PROXY), stream.waited)
+    assert (caught.value.kind, caught.value.errno) == ("ReadError", errno.ECONNRESET)
 
 
 # -- words ---------------------------------------------------------------------------------

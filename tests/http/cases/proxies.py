@@ -289,3 +289,34 @@ async def the_proxys_own_certificate_is_verified(open_caller: Open) -> None:
                     await caller.get(origin.url)
             assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
     assert proxy.requests == []
+
+
+@case
+async def a_certificate_for_another_proxy_is_refused(open_caller: Open) -> None:
+    with Server(serve) as origin:
+        with Server(http_proxy(), context=server_context("other.corp")) as proxy:
+            given = httpx.Proxy(proxy.url, ssl_context=client_context())
+            async with open_caller(proxy=given) as caller:
+                with pytest.raises(httpx.ConnectError, match="nothing was sent") as caught:
+                    await caller.get(origin.url)
+    assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
+    assert proxy.requests == []
+
+
+@case
+async def http_1_is_what_is_offered_to_the_proxy(open_caller: Open) -> None:
+    """Also where the same context serves an origin that HTTP/2 is spoken with."""
+    agreed: list[str | None] = []
+
+    def handler(peer: Peer) -> None:
+        agreed.append(alpn(peer))
+        http_proxy()(peer)
+
+    context = client_context()
+    with Server(serve_h2, context=server_context("127.0.0.1")) as origin:
+        with Server(handler, context=server_context("127.0.0.1")) as proxy:
+            given = httpx.Proxy(proxy.url, ssl_context=context)
+            async with open_caller(proxy=given, verify=context, http2=True) as caller:
+                context.set_alpn_protocols(["h2"])
+                assert (await caller.get(origin.url)).http_version == "HTTP/2"
+    assert agreed == ["http/1.1"]

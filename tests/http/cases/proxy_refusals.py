@@ -5,13 +5,22 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from outlast.net.address import Address
 from outlast.service.table import service_of
-from tests.http.callers import report_of
+from tests.http.callers import Caller, report_of
 from tests.http.cases.proxies import ORDERS, STANDS, several
 from tests.http.cases.table import Open, case
 from tests.http.cases.tls import client_context, server_context
 from tests.http.proxy_servers import answering_connect, http_proxy
 from tests.http.servers import Peer, Server, hang_up, mute, serve
+
+
+def blamed(caller: Caller) -> dict[Address, object]:
+    """The proxy's addresses that something is held against."""
+    engine = caller.transport._engine
+    target = engine.settings.way.target
+    assert target is not None
+    return dict(service_of(target, engine.network)._endpoints)
 
 
 @case
@@ -39,10 +48,31 @@ async def a_refusal_says_nothing_against_the_proxy(open_caller: Open) -> None:
         async with open_caller(proxy="http://proxies:3128", network=network) as caller:
             with pytest.raises(httpx.ProxyError, match="504 Gateway Timeout"):
                 await caller.get(f"https://{ORDERS}")
-            target = caller.transport._engine.settings.way.target
-            assert target is not None
-            assert service_of(target, network)._endpoints == {}
+            assert blamed(caller) == {}
             assert (await caller.get(origin.url)).status_code == 200
+
+
+@case
+async def what_is_wrong_beyond_says_nothing_against_the_proxy(open_caller: Open) -> None:
+    """A bad certificate, and an origin that hangs up on TLS."""
+    for origin in (
+        Server(serve, context=server_context("elsewhere")),
+        Server(Peer.close),
+    ):
+        with origin, Server(http_proxy()) as proxy:
+            async with open_caller(proxy=proxy.url, verify=client_context()) as caller:
+                with pytest.raises(httpx.ConnectError, match="nothing was sent"):
+                    await caller.get(f"https://{origin.address}")
+                assert blamed(caller) == {}
+
+
+@case
+async def a_proxy_that_hangs_up_is_tried_last(open_caller: Open) -> None:
+    with Server(hang_up) as proxy:
+        async with open_caller(proxy=proxy.url) as caller:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await caller.get(f"https://{ORDERS}")
+            assert len(blamed(caller)) == 1
 
 
 @case
