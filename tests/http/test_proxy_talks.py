@@ -168,12 +168,12 @@ class Narrow(MemoryStream):
         ((source, mask),) = wait.interests
         assert source is self
         if mask == READ:
+            assert not self.kept, "an answer is waited for before all was said"
             self.inbox += self.answer
         self.kept = False
 
 
 def test_a_talk_over_a_narrow_network() -> None:
-    """Nothing is waited for before all that was to be said is out."""
     stream = Narrow(STANDS)
     driven(hold(stream, connect("db", 443, [], PROXY), PROXY), stream.waited)
     assert stream.outbox.endswith(b"\r\n\r\n")
