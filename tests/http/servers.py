@@ -10,6 +10,7 @@ a handler fails the test. What a client does to a connection (resets) is no fail
 
 from __future__ import annotations
 
+import errno
 import itertools
 import socket
 import ssl
@@ -137,6 +138,17 @@ class Peer:
 Handler: TypeAlias = Callable[[Peer], None]
 
 
+class ServerSideSocket(ssl.SSLSocket):
+    """A client may be gone before its handshake begins: then ssl would lose the socket."""
+
+    def getpeername(self) -> Any:
+        try:
+            return super().getpeername()
+        except OSError as error:
+            self.close()
+            raise ConnectionAbortedError(errno.ECONNABORTED, "no client any more") from error
+
+
 class Server:
     """Listens on loopback, or on a Unix socket at `path`; `handlers` in the order of connections,
     the last one stays.
@@ -155,6 +167,8 @@ class Server:
     ) -> None:
         self._handlers = handlers
         self._context = context
+        if context is not None:
+            context.sslsocket_class = ServerSideSocket
         self._listener = socket.socket() if path is None else socket.socket(socket.AF_UNIX)
         if receive_buffer is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -229,7 +243,6 @@ class Server:
     def _handle(self, handler: Handler, sock: socket.socket, number: int) -> None:
         try:
             if self._context is not None:
-                sock.getpeername()  # of a client that has gone already, ssl would lose the socket
                 sock = self._context.wrap_socket(sock, server_side=True)
                 with self._lock:
                     self._socks.append(sock)

@@ -286,14 +286,17 @@ def test_an_answer_may_come_before_the_write_fails() -> None:
         assert (response.status_code, response.content) == (413, b"too big")
 
 
-def test_a_write_that_failed_without_an_answer_is_a_write_error() -> None:
+def test_a_write_that_failed_without_an_answer_is_a_disconnect() -> None:
+    """As with httpx, which reads on after a failed write; the text tells of the write."""
+
     def script(stream: FakeStream) -> None:
         stream.broken = BrokenPipeError(32, "Broken pipe")
         stream.ends(0.1)
 
     network = FakeNetwork(a=Line(script))
     with client(network) as calls:
-        with pytest.raises(httpx.WriteError, match="Broken pipe; sent, no response") as caught:
+        told = "Server disconnected .*Broken pipe; sent, no response"
+        with pytest.raises(httpx.RemoteProtocolError, match=told) as caught:
             calls.post(URL, content=iter([b"x", b"y"]))
     assert report_of(caught.value).progress is Progress.SENT
 
@@ -449,6 +452,17 @@ def test_an_endpoint_that_failed_is_dialled_last_for_a_while() -> None:
         for _ in range(10):
             calls.post(URL)
     assert len([1 for _, what in network.said("dial") if what == "dial 10.0.0.1"]) == 1
+
+
+@pytest.mark.parametrize("url", [URL, "http://headless.shop.svc/"])
+def test_a_repeat_goes_to_another_endpoint(url: str) -> None:
+    """Whether the endpoints are listed or looked up, and nothing but this call's failure is
+    held against the one that hung up."""
+    for _ in range(4):
+        network = FakeNetwork(a=hang_up(0.01), b=GOOD)
+        with client(network, "a", "b", policy=Policy(attempts=2, backoff=AT_ONCE)) as calls:
+            for _ in range(4):
+                assert calls.get(url).content == b"ok"
 
 
 def test_all_endpoints_dead_is_told_with_every_dial() -> None:

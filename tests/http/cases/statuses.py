@@ -152,6 +152,23 @@ async def an_answer_that_breaks_while_it_is_kept_does_not_matter(open_caller: Op
 
 
 @case
+async def an_answer_that_broke_is_not_fallen_back_on(open_caller: Open) -> None:
+    """Half of a 503 is no answer: where nothing better comes, the caller hears that it broke."""
+
+    def last(peer: Peer) -> None:
+        peer.request()
+        peer.server.stop_listening()
+        peer.send(b"HTTP/1.1 503 Busy\r\ncontent-length: 100\r\n\r\nhalf")
+        peer.close()
+
+    with Server(last) as server:
+        async with open_caller() as caller:
+            with pytest.raises(httpx.RemoteProtocolError) as caught:
+                await caller.get(server.url)
+    assert "the last answer there was" in words(caught.value)[-1]
+
+
+@case
 async def an_answer_too_big_to_keep_is_returned(open_caller: Open) -> None:
     body = b"x" * 500_000
     with Server(answering(503, body)) as server:
