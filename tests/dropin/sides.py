@@ -40,15 +40,15 @@ class Upload:
     def __init__(self, *parts: bytes | Callable[[], object]) -> None:
         self.parts = parts
 
-    def __iter__(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         for part in self.parts:
-            if isinstance(part, bytes):
-                yield part
-            else:
+            if callable(part):
                 part()
+            else:
+                yield part
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for chunk in self:
+    async def async_chunks(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks():
             await anyio.lowlevel.checkpoint()
             yield chunk
 
@@ -133,6 +133,10 @@ class Side(ABC):
         """Something else that both sides must have in common."""
         self._note(label, Outcome(str(value)))
 
+    async def until_signal(self) -> None:
+        """Wait for a handler's word."""
+        assert await self.aside(lambda: self.act.signal.wait(BOUND)), "no word from the server"
+
     # -- of its world ----------------------------------------------------------------------
 
     @abstractmethod
@@ -165,12 +169,15 @@ class Side(ABC):
         try:
             await script(self)
             kept = self._kept()
+            left = self.act.left
         finally:
             await self.close()
             lines: list[Line] = await self.aside(self.stage.end)
             if any(outcome.word == "DecodingError" for _, outcome in self._outcomes):
                 gc.collect()  # the generators that httpx leaves then: here, not in another test
-        return Record(sorted(self._outcomes, key=lambda pair: pair[0]), lines, kept)
+        return Record(
+            sorted(self._outcomes, key=lambda pair: pair[0]), lines, None if left else kept
+        )
 
     def _kept(self) -> int:
         """Idle connections; nothing else may hold a place when all requests are over."""
@@ -200,10 +207,11 @@ class SyncSide(Side):
         self.client = httpx.Client(**rest)
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
-        return self.client.request(method, url, **more)
+        return self.client.request(method, url, **_taken(more, Upload.chunks))
 
     @contextlib.asynccontextmanager
     async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:
+        more = _taken(more, Upload.chunks)
         with self.client.stream(method, url, **more) as response:
             yield response
 
@@ -253,10 +261,11 @@ class AsyncSide(Side):
         self.client = httpx.AsyncClient(**rest)
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
-        return await self.client.request(method, url, **more)
+        return await self.client.request(method, url, **_taken(more, Upload.async_chunks))
 
     @contextlib.asynccontextmanager
     async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:
+        more = _taken(more, Upload.async_chunks)
         async with self.client.stream(method, url, **more) as response:
             yield response
 
@@ -275,6 +284,12 @@ class AsyncSide(Side):
 
     async def close(self) -> None:
         await self.client.aclose()
+
+
+def _taken(more: dict[str, Any], how: Callable[[Upload], object]) -> dict[str, Any]:
+    """A request's arguments, an upload among them as an iterator of the client's world."""
+    content = more.get("content")
+    return {**more, "content": how(content)} if isinstance(content, Upload) else more
 
 
 def _parted(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

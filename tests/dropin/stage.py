@@ -10,6 +10,7 @@ handler fails the test. What a client does to a connection (resets) is no failur
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import struct
@@ -131,11 +132,14 @@ class Peer:
         self.send("\r\n".join([*head, "", ""]).encode("latin-1") + body)
 
     def finish(self) -> None:
-        """Say that nothing more comes (FIN), and go on reading."""
-        self.sock.shutdown(socket.SHUT_WR)
+        """Say that nothing more comes (FIN, whatever a TLS session says), and go on reading."""
+        self.act.left = True
+        with socket.socket(fileno=os.dup(self.sock.fileno())) as below:
+            below.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
         """Close with an RST."""
+        self.act.left = True
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.sock.close()
 
@@ -149,7 +153,8 @@ Handler: TypeAlias = Callable[[Peer], None]
 
 class Act:
     """One client's time with the server. `gate`: for handlers to wait for; open at the end.
-    `signal`: for the case to wait for."""
+    `signal`: for the case to wait for. `left`: whether the server has ended a connection, so that
+    a client may hear of it sooner or later."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -158,6 +163,7 @@ class Act:
         self.socks: list[socket.socket] = []
         self.threads: list[threading.Thread] = []
         self.failures: list[BaseException] = []
+        self.left = False
 
 
 class Stage:

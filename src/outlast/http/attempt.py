@@ -9,6 +9,7 @@ The decision whether to try again is `core.call`'s. Here stands only how far the
 
 from __future__ import annotations
 
+import ssl
 from enum import Enum
 
 from outlast.core.classify import Progress
@@ -202,9 +203,20 @@ class Attempt:
         """A server may answer and close before it has read everything: look for that answer."""
         self._note_sent(lease)
         if self.progress is Progress.NOT_SENT:
-            raise TransportFailure("WriteError", f"write to {lease.address}: {error}", error)
+            raise self._nothing_sent(lease, error)
         self.broken = error
         return True
+
+    def _nothing_sent(self, lease: Lease, error: OSError) -> TransportFailure:
+        """A write that failed at once. What has arrived may tell why: the alert of a server that
+        wants a certificate (TLS 1.3 refuses after the handshake). It would say so again."""
+        try:
+            lease.exchange.pull()
+        except OSError as told:
+            error = told
+        final = isinstance(error, ssl.SSLError)
+        message = f"write to {lease.address}: {error}"
+        return TransportFailure("ReadError", message, error, final=final)
 
     async def _blocked(self, lease: Lease) -> bool:
         """The peer does not take more now. True if it has answered already."""
@@ -294,21 +306,20 @@ class Attempt:
         return TransportFailure("RemoteProtocolError", message, error)
 
     def _closed(self, lease: Lease) -> TransportFailure:
-        if self.broken is not None:
-            return self._read_failed(lease, self.broken)
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
-        text = "Server disconnected without sending a response."
-        return TransportFailure("RemoteProtocolError", f"{text} ({lease.address})")
+        text = f"Server disconnected without sending a response. ({lease.address})"
+        if self.broken is not None:
+            text = f"{text}; write failed before: {self.broken}; {self.progress}"
+        return TransportFailure("RemoteProtocolError", text, self.broken)
 
     def _read_failed(self, lease: Lease, error: OSError) -> TransportFailure:
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
-        cause = self.broken or error
-        reading = self.broken is None
-        kind, verb = ("ReadError", "read from") if reading else ("WriteError", "write to")
-        message = f"{verb} {lease.address}: {cause}; {self.progress}"
-        return TransportFailure(kind, message, cause)
+        message = f"read from {lease.address}: {error}; {self.progress}"
+        if self.broken is not None and str(self.broken) != str(error):
+            message = f"{message}; write failed before: {self.broken}"
+        return TransportFailure("ReadError", message, error)
 
     # -- the watch -------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dropin.cases import requests, responses
+from tests.dropin.cases import broken, requests, responses, secure, uploads
 from tests.dropin.table import CASES
 
-__all__ = ["CASES", "requests", "responses"]
+__all__ = ["CASES", "broken", "requests", "responses", "secure", "uploads"]

@@ -111,7 +111,7 @@ async def an_answer_and_a_close_in_the_middle_of_a_body(open_caller: Open) -> No
             outcome: Any
             try:
                 outcome = await caller.post(server.url, b"x" * MEGABYTE)
-            except (httpx.WriteError, httpx.ReadError) as error:
+            except (httpx.RemoteProtocolError, httpx.ReadError) as error:
                 outcome = error
             if isinstance(outcome, httpx.Response):
                 assert (outcome.status_code, outcome.content) == (413, b"too big")

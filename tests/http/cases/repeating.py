@@ -142,7 +142,7 @@ async def a_reset_while_writing_is_no_answer_either(open_caller: Open) -> None:
     assert server.connections == 2
     with Server(cut, serve) as server:
         async with open_caller() as caller:
-            with pytest.raises((httpx.WriteError, httpx.ReadError)) as caught:
+            with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)) as caught:
                 await caller.post(server.url, payload)
     assert server.connections == 1
     assert "not repeated (not idempotent and maybe sent)" in words(caught.value)[-1]
