@@ -137,6 +137,9 @@ class _Driver:
             attempt.number, Failure(attempt.progress, final=failure.final), now
         )
         self._note(attempt, failure.message, step)
+        trace = self.call.request.trace
+        if trace is not None and attempt.used is not None:
+            trace.attempt_failed(attempt.used.exchange, failure)
         return step
 
     async def _answered(self, attempt: Attempt) -> Next:

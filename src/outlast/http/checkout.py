@@ -19,7 +19,7 @@ from outlast.net.dial import DialRequest
 from outlast.net.options import SocketPlan
 from outlast.net.seam import WAKE, Stream, Wait
 
-__all__ = ["check_out"]
+__all__ = ["Checkout", "check_out"]
 
 ABANDONED = 1.0  # seconds between looks for places that garbage-collected answers held
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
@@ -32,10 +32,16 @@ async def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease:
     attempt takes an idle connection if there is one; later ones only to an endpoint that the
     call has not tried, because pooled connections may share what broke the last one.
     """
-    return await _Checkout(call, attempt).run(place)
+    if call.request.trace is not None:
+        from outlast.http.traced import TracedCheckout
+
+        return await TracedCheckout(call, attempt, call.request.trace).run(place)
+    return await Checkout(call, attempt).run(place)
 
 
-class _Checkout:
+class Checkout:
+    """One attempt's way to a connection; see `check_out`."""
+
     __slots__ = ("attempt", "call", "engine")
 
     def __init__(self, call: CallContext, attempt: int) -> None:
@@ -44,6 +50,7 @@ class _Checkout:
         self.attempt = attempt
 
     async def run(self, place: bool) -> Lease:
+        """A connection. Raises TransportFailure."""
         order = self.call.endpoints()
         if place:
             return await self._dial(order)

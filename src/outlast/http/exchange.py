@@ -40,6 +40,10 @@ class Exchange(Protocol):
     """One request and its response on a connection. Nothing here blocks."""
 
     @property
+    def number(self) -> int | None:
+        """The stream's; None where the connection is but one stream."""
+
+    @property
     def begun(self) -> bool:
         """Whether a byte of the response has come."""
 

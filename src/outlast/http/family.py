@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from outlast.errors import TransportFailure
 from outlast.http.body import AsyncPieces, SyncPieces
+from outlast.http.trace import AsyncTracedPieces, SyncTracedPieces
 
 __all__ = ["Family", "FamilyLimits", "FamilyRequest", "family_in", "family_of"]
 
@@ -90,7 +91,8 @@ class Family:
     """The types of one family. One value per package: compared by identity.
 
     `sync_stream` and `async_stream` are the bases of its bodies, `sync_answer` and
-    `async_answer` its response bodies over this library's answers; `unread` is raised by
+    `async_answer` its response bodies over this library's answers, `sync_traced` and
+    `async_traced` those that somebody listens to; `unread` is raised by
     `Request.content` of a body that streams.
     """
 
@@ -101,6 +103,8 @@ class Family:
     async_stream: type[Any]
     sync_answer: Callable[..., Any]
     async_answer: Callable[..., Any]
+    sync_traced: Callable[..., Any]
+    async_traced: Callable[..., Any]
 
     def error(self, failure: TransportFailure, request: FamilyRequest) -> Exception:
         """The family's exception of the failure's kind, with the report."""
@@ -156,4 +160,6 @@ def _made(package: ModuleType) -> Family:
         async_stream=async_stream,
         sync_answer=type("SyncAnswer", (SyncPieces, sync_stream), {}),
         async_answer=type("AsyncAnswer", (AsyncPieces, async_stream), {}),
+        sync_traced=type("SyncTraced", (SyncTracedPieces, sync_stream), {}),
+        async_traced=type("AsyncTraced", (AsyncTracedPieces, async_stream), {}),
     )

@@ -37,6 +37,8 @@ class H1Exchange:
         "mark",
     )
 
+    number: int | None = None  # see `Exchange.number`
+
     def __init__(self, stream: Stream) -> None:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._stream = stream

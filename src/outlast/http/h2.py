@@ -84,6 +84,11 @@ class H2Exchange:
     # -- out -------------------------------------------------------------------------------
 
     @property
+    def number(self) -> int | None:
+        """See `Exchange.number`."""
+        return self._number or None
+
+    @property
     def ended(self) -> bool:
         """See `Exchange.ended`."""
         return self._session.failure is not None

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from outlast.policy import Policy
 from outlast.target import Origin
+
+if TYPE_CHECKING:
+    from outlast.http.trace import Trace
 
 __all__ = ["BytesBody", "Head", "Headers", "Request", "Route", "StreamBody", "Timeouts"]
 
@@ -78,6 +81,7 @@ class Request(NamedTuple):
     timeouts: Timeouts
     policy: Policy
     safe: bool  # idempotent, or with an Idempotency-Key, or by the policy's word
+    trace: Trace | None = None  # who listens, if anybody does
 
 
 class Head(NamedTuple):

@@ -30,6 +30,8 @@ from outlast.http.engine import Engine, EngineSettings
 from outlast.http.family import Family, FamilyLimits, FamilyRequest, family_of
 from outlast.http.network_stream import AsyncNetworkStream, SyncNetworkStream
 from outlast.http.reading import read_request
+from outlast.http.trace import Telling, Trace
+from outlast.http.traced import run_traced
 from outlast.http.way_arguments import read_retries, read_way
 from outlast.net.kernel import kernel
 from outlast.net.options import SocketOption
@@ -97,12 +99,20 @@ class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
         """Send one request. Raises the family's TransportError with `.report`; ValueError for a
         wrong `extensions["outlast"]`."""
         family = family_of(request)
+        listener = request.extensions.get("trace")
+        trace = None if listener is None else Trace(listener, request, family)
         try:
             message = read_request(request, self._policy, sync_body(request, family))
-            answer = run_sync(self._network, run_call(self._engine, message))
+            if trace is None:
+                answer = run_sync(self._network, run_call(self._engine, message))
+            else:
+                told = run_traced(self._engine, message, trace)
+                answer = run_sync(Telling(self._network, trace), told)
         except TransportFailure as failure:
             raise family.error(failure, request) from failure.cause
         stream = family.sync_answer(self._network, answer, request, family)
+        if trace is not None:
+            stream = family.sync_traced(stream, trace, answer.head)
         below = SyncNetworkStream(self._network, answer, family)
         response: ResponseT = _response(family, answer, stream, below)
         return response
@@ -118,12 +128,20 @@ class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send one request; see `SyncShell.handle_request`."""
         family = family_of(request)
+        listener = request.extensions.get("trace")
+        trace = None if listener is None else Trace(listener, request, family)
         try:
             message = read_request(request, self._policy, async_body(request, family))
-            answer = await run_async(self._network, run_call(self._engine, message))
+            if trace is None:
+                answer = await run_async(self._network, run_call(self._engine, message))
+            else:
+                told = run_traced(self._engine, message, trace)
+                answer = await run_async(Telling(self._network, trace), told)
         except TransportFailure as failure:
             raise family.error(failure, request) from failure.cause
         stream = family.async_answer(self._network, answer, request, family)
+        if trace is not None:
+            stream = family.async_traced(stream, trace, answer.head)
         below = AsyncNetworkStream(self._network, answer, family)
         response: ResponseT = _response(family, answer, stream, below)
         return response
@@ -135,14 +153,15 @@ class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
 
 def _response(family: Family, answer: Answer, stream: object, below: object) -> Any:
     head = answer.head
+    extensions: dict[str, object] = {
+        "http_version": head.http_version,
+        "network_stream": below,
+        "outlast": answer.report,
+    }
+    if head.reason is not None:
+        extensions["reason_phrase"] = head.reason
+    elif answer.lease is not None:
+        extensions["stream_id"] = answer.lease.exchange.number
     return family.response(
-        head.status,
-        headers=list(head.headers),
-        stream=stream,
-        extensions={
-            "http_version": head.http_version,
-            **({} if head.reason is None else {"reason_phrase": head.reason}),
-            "network_stream": below,
-            "outlast": answer.report,
-        },
+        head.status, headers=list(head.headers), stream=stream, extensions=extensions
     )

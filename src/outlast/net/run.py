@@ -11,7 +11,7 @@ import contextlib
 import math
 import types
 from collections.abc import Coroutine, Generator, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from outlast.net.seam import Interest, Network, Ready, Wait
 
@@ -21,7 +21,17 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-def run_sync(network: Network, work: Coroutine[Any, Any, T]) -> T:
+class Waits(Protocol):
+    """What carries waits out: a network, or something in front of one."""
+
+    def wait(self, wait: Wait) -> Ready:
+        """See `Network.wait`."""
+
+    async def wait_async(self, wait: Wait) -> Ready:
+        """See `Network.wait_async`."""
+
+
+def run_sync(network: Waits, work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end, blocking this thread wherever it waits."""
     try:
         effect = work.send(None)
@@ -42,7 +52,7 @@ def run_sync(network: Network, work: Coroutine[Any, Any, T]) -> T:
 
 
 @types.coroutine
-def run_async(network: Network, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def run_async(network: Waits, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     """Run `work` to its end in the running event loop.
 
     What engine code awaits of the caller's own (an async body) passes through to the loop. A
