@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 import trustme
@@ -17,6 +17,7 @@ from tests.net.tls_pair import (
     Server,
     client_context,
     driven,
+    pumping,
     server_context,
     shake,
     shaken,
@@ -64,6 +65,31 @@ def test_a_protocol_is_agreed_on(far: ssl.SSLContext) -> None:
     context.set_alpn_protocols(["http/1.1"])
     assert shaken(far, context=context)[0].protocol == "http/1.1"
     assert shaken(far)[0].protocol is None
+
+
+class Contested(ssl.SSLContext):
+    """Another thread sets it for HTTP/2 right after it was set for us."""
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        super().set_alpn_protocols(["h2"])
+
+
+def test_what_was_not_to_be_offered_is_not_spoken(far: ssl.SSLContext) -> None:
+    """The dial begins again: nothing was sent."""
+    far.set_alpn_protocols(["h2", "http/1.1"])
+    for kind, protocols, agreed in (
+        (ssl.SSLContext, ["http/1.1"], "http/1.1"),
+        (Contested, ["http/1.1"], None),
+        (Contested, ["http/1.1", "h2"], "h2"),
+    ):
+        context = client_context(kind)
+        server = Server(MemoryStream(), far)
+        work = handshake(server.raw, context=context, name=NAME, protocols=protocols)
+        if agreed is None:
+            with pytest.raises(ConnectionResetError, match="h2 was not to be offered"):
+                driven(work, pumping(server))
+        else:
+            assert driven(work, pumping(server)).protocol == agreed
 
 
 @pytest.mark.parametrize("name", ["other.test", "10.0.0.1"])

@@ -36,9 +36,9 @@ def server_context(*names: str, ca: trustme.CA | None = None) -> ssl.SSLContext:
     return context
 
 
-def client_context() -> ssl.SSLContext:
+def client_context(kind: type[ssl.SSLContext] = ssl.SSLContext) -> ssl.SSLContext:
     """A client's context that trusts our authority alone."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = kind(ssl.PROTOCOL_TLS_CLIENT)
     authority().configure_trust(context)
     return context
 

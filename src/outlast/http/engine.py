@@ -106,7 +106,7 @@ class Engine:
     def free_place(self, epoch: int, route: Route | None = None) -> None:
         """A place in the pool of `epoch` was not needed."""
         if epoch == self.epoch:
-            self.pool.free_place(route)
+            self.pool.free_place(self.network.now(), route)
 
     # -- connections -----------------------------------------------------------------------
 
@@ -164,9 +164,8 @@ class Engine:
         """TLS over `stream`, verified for `name`."""
         if self._context is None:
             self._context = self.settings.context()
-        # Each time: a context that the caller shares may be in others' use too.
-        self._context.set_alpn_protocols(list(self.settings.protocols))
-        return await handshake(stream, context=self._context, name=name)
+        protocols = self.settings.protocols
+        return await handshake(stream, context=self._context, name=name, protocols=protocols)
 
     def offer(self, connection: Connection) -> None:
         """A loser of a race that is usable too: kept if there is room."""

@@ -92,9 +92,9 @@ class HttpProxy(Way):
 
     async def _open(self, route: Route, stream: Stream) -> Stream:
         if self.origin.scheme == "https":
-            context = self.context()
-            context.set_alpn_protocols(["http/1.1"])
-            stream = await handshake(stream, context=context, name=self.origin.host)
+            stream = await handshake(
+                stream, context=self.context(), name=self.origin.host, protocols=("http/1.1",)
+            )
         if not self.forwards(route):
             proxy, origin = f"proxy {self.origin}", route.origin
             await hold(stream, connect(origin.host, origin.port, self.headers, proxy), proxy)

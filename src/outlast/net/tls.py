@@ -221,20 +221,32 @@ class TlsStream:
         )
 
 
-async def handshake(raw: Stream, *, context: ssl.SSLContext, name: str | None) -> TlsStream:
-    """A TLS session over `raw`, verified for `name`.
+async def handshake(
+    raw: Stream, *, context: ssl.SSLContext, name: str | None, protocols: Sequence[str] = ()
+) -> TlsStream:
+    """A TLS session over `raw`, verified for `name`. `protocols`: what ALPN offers, if anything.
 
     Bounded by whoever runs it. Raises ssl.SSLError (ssl.SSLCertVerificationError for a wrong
     name or chain), or OSError if the peer leaves in the middle.
     """
+    if protocols:  # each time: a context that the caller shares may be in others' use too
+        context.set_alpn_protocols(list(protocols))
     stream = TlsStream(raw, context, name)
     while True:
         mask = _step(stream)
         if not mask:
-            return stream
+            return _agreed(stream, protocols)
         await Wait(((raw, mask),))
         if mask == READ:
             _arrived(stream)
+
+
+def _agreed(stream: TlsStream, protocols: Sequence[str]) -> TlsStream:
+    """Another thread may have set a shared context for itself, just before it was used here."""
+    if protocols and stream.protocol not in (None, *protocols):
+        text = f"TLS handshake with {stream.address}: {stream.protocol} was not to be offered"
+        raise ConnectionResetError(errno.ECONNRESET, text)
+    return stream
 
 
 def _step(stream: TlsStream) -> int:
