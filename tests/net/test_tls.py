@@ -1,4 +1,4 @@
-"""TLS over any stream: the handshake, what arrives with it, how it ends, when it is quiet."""
+"""TLS over any stream: the handshake, what arrives with it, how it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.net.tls_pair import (
     Server,
     client_context,
     driven,
+    ends,
     pumping,
+    resets,
     server_context,
     shake,
     shaken,
@@ -118,15 +120,6 @@ def test_a_server_that_speaks_no_tls() -> None:
     with pytest.raises(ssl.SSLError) as failure:
         shake(server)
     assert not isinstance(failure.value, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
-
-
-def ends(raw: MemoryStream) -> None:
-    raw.eof = True
-
-
-def resets(raw: MemoryStream) -> None:
-    raw.inbox.clear()
-    raw.failure = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
 
 def truncates(raw: MemoryStream) -> None:
@@ -315,55 +308,6 @@ def test_an_abort_says_nothing(far: ssl.SSLContext) -> None:
     stream.shut()
     assert server.raw.trail == ["aborted", "shut"]
     assert stream.written == before
-
-
-# --- liveness ---------------------------------------------------------------------------------
-
-
-def test_session_tickets_are_no_news() -> None:
-    """TLS 1.3 servers send them after the handshake, whenever they like."""
-    stream, server = shaken()
-    assert server.raw.inbox, "the tickets have arrived"
-    assert stream.quiet()
-    assert not server.raw.inbox
-    assert stream.quiet()
-    server.write(b"x")
-    assert not stream.quiet()
-
-
-def test_tickets_with_news_behind_them_are_news() -> None:
-    stream, server = shaken()
-    server.write(b"x")
-    assert not stream.quiet()
-
-
-def test_news_is_not_quiet(far: ssl.SSLContext) -> None:
-    for happens in (
-        lambda server: server.write(b"x"),
-        lambda server: server.close_notify(),
-        lambda server: ends(server.raw),
-        lambda server: resets(server.raw),
-    ):
-        stream, server = shaken(far)
-        assert stream.quiet()
-        happens(server)
-        assert not stream.quiet()
-
-
-@pytest.mark.parametrize("news", ["data", "close_notify"])
-def test_news_that_was_taken_off_the_network_before_is_not_quiet(
-    far: ssl.SSLContext, news: str
-) -> None:
-    """It came together with the last answer: the next request must not go out behind it."""
-    stream, server = shaken(far)
-    server.write(b"the answer")
-    if news == "data":
-        server.write(b"and more")
-    else:
-        server.close_notify()
-    assert stream.recv(10) == b"the answer"
-    assert server.raw.quiet()
-    assert not stream.quiet()
 
 
 # --- the face ---------------------------------------------------------------------------------

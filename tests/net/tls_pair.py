@@ -223,3 +223,12 @@ def shaken(
     """A session that stands, both ends."""
     server = Server(MemoryStream(), far or server_context())
     return shake(server, context=context), server
+
+
+def ends(raw: MemoryStream) -> None:
+    raw.eof = True
+
+
+def resets(raw: MemoryStream) -> None:
+    raw.inbox.clear()
+    raw.failure = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
