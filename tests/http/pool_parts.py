@@ -78,7 +78,7 @@ def busy(pool: Pool, made: Connection, now: float = 0.0) -> Connection:
     grant, dead = pool.take(want(route=made.route), now)
     assert grant is PLACE
     assert dead == []
-    pool.adopt(made, now)
+    assert pool.adopt(made, now) == []
     return made
 
 

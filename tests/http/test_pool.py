@@ -112,7 +112,7 @@ def test_first_come_first_served() -> None:
     for number, each in enumerate(line):
         assert pool.release(shared, reusable=True, now=0.0)
         assert [other.grant is not None for other in line] == [number == n for n in range(5)]
-        assert pool.collect(each) is shared
+        assert pool.collect(each, 0.0) is shared
 
 
 def test_nobody_passes_those_in_line() -> None:
@@ -123,7 +123,7 @@ def test_nobody_passes_those_in_line() -> None:
     in_line(pool, first, A)
     assert pool.take(want(A, route=BILLS), 0.0) == (None, [])
     assert not pool.release(shared, reusable=True, now=0.0)  # of no use to the first in line
-    assert pool.collect(first) is PLACE
+    assert pool.collect(first, 0.0) is PLACE
 
 
 def test_an_endpoint_that_failed_is_refused() -> None:
@@ -132,12 +132,12 @@ def test_an_endpoint_that_failed_is_refused() -> None:
     wary = ticket(pool, refuse=frozenset({A}))
     in_line(pool, wary, B)
     assert not pool.release(shared, reusable=True, now=0.0)
-    assert pool.collect(wary) is PLACE
+    assert pool.collect(wary, 0.0) is PLACE
     pool.adopt(other := connection(B), 0.0)
     repeating = ticket(pool, refuse=None)  # wants a new connection, whatever there is
     in_line(pool, repeating)
     assert not pool.release(other, reusable=True, now=0.0)
-    assert pool.collect(repeating) is PLACE
+    assert pool.collect(repeating, 0.0) is PLACE
 
 
 def test_something_that_came_free_before_standing_in_line() -> None:
@@ -150,7 +150,7 @@ def test_something_that_came_free_before_standing_in_line() -> None:
     assert pool.queue(late, want(A), 0.0) == []
     assert isinstance(late.waiter, Bell)
     assert late.waiter.rung == 1
-    assert pool.collect(late) is shared
+    assert pool.collect(late, 0.0) is shared
     assert pool.counts()["waiting"] == 0
 
 
@@ -277,7 +277,7 @@ def giving_way(pool: Pool) -> None:
         grant, dead = pool.take(want(C), 0.0)
         assert grant is PLACE
         assert len(dead) == 1
-        pool.free_place()
+        pool.free_place(0.0)
         assert pool.offer(connection(B, BILLS), 0.0)
 
 
@@ -308,7 +308,7 @@ def test_the_cost_of_a_line_does_not_grow() -> None:
             pool.leave(line[5], 0.0)
             for each in line[:5]:
                 pool.release(shared, reusable=True, now=0.0)
-                assert pool.collect(each) is shared
+                assert pool.collect(each, 0.0) is shared
             late = ticket(pool)
             pool.queue(late, want(A), 0.0)
             pool.leave(late, 0.0)
@@ -367,7 +367,7 @@ class Crowd:
         if unsteady:
             self.pool.leave(standing, self.network.now())
             return None
-        grant = self.pool.collect(standing)
+        grant = self.pool.collect(standing, self.network.now())
         assert grant is not None or impatient, "left in line"
         return grant
 
@@ -401,9 +401,9 @@ def test_nothing_is_used_under_the_lock() -> None:
     in_line(pool, second, A)
     pool.release(shared, reusable=True, now=0.0)
     pool.leave(first, 0.0)
-    pool.collect(second)
+    pool.collect(second, 0.0)
     pool.release(shared, reusable=True, now=0.0)
     pool.take(want(A), ENDLESS)
-    pool.free_place()
+    pool.free_place(0.0)
     bells = [each.waiter for each in (first, second)]
     assert [bell.rung for bell in bells if isinstance(bell, Bell)] == [1, 1]

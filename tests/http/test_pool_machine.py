@@ -174,7 +174,7 @@ class PoolMachine(RuleBasedStateMachine):
         else:
             self.line.remove(ticket)
         if stays:
-            assert self.pool.collect(ticket) is grant
+            assert self.pool.collect(ticket, self.now) is grant
             if grant is not None:
                 self.hand(grant)
             return
@@ -208,7 +208,7 @@ class PoolMachine(RuleBasedStateMachine):
             return
         self.held.remove(PLACE)
         self.loose -= 1
-        self.pool.free_place()
+        self.pool.free_place(self.now)
 
     @precondition(lambda self: self.connections())
     @rule(data=st.data(), reusable=st.sampled_from([True, True, False]))

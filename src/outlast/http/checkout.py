@@ -94,7 +94,7 @@ class Checkout:
         except BaseException:
             self.engine.close(pool.leave(ticket, call.now()))
             raise
-        grant = pool.collect(ticket)
+        grant = pool.collect(ticket, call.now())
         call.pool_time.spend(started, call.now())
         waited = f"waited {call.now() - started:.3f} s for a connection"
         call.report.add(call.now(), "pool", waited, attempt=self.attempt)
@@ -123,7 +123,7 @@ class Checkout:
         connection, *spare = (
             self._connection(stream, won.rtt, request.plan) for stream in (won.stream, *won.spare)
         )
-        engine.pool.adopt(connection, call.now())
+        engine.close(engine.pool.adopt(connection, call.now()))
         for other in spare:
             engine.offer(other)
         if call.generation != engine.generation:

@@ -20,6 +20,7 @@ from threading import Lock
 
 from outlast.http.connection import Connection
 from outlast.http.message import Route
+from outlast.http.sharing import Shared
 from outlast.http.tickets import PLACE, Grant, PoolLimits, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
@@ -39,7 +40,7 @@ class Pool:
         self._by_age: OrderedDict[Connection, None] = OrderedDict()
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
         # HTTP/2: connections in use that have room for more, and who waits for a dial's outcome.
-        self._shared: dict[tuple[Route, Address], dict[Connection, None]] = {}
+        self._shared = Shared()
         self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}
         self._busy: dict[Connection, None] = {}
         self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
@@ -65,10 +66,13 @@ class Pool:
         self._ring()
         return dead
 
-    def collect(self, ticket: Ticket) -> Connection | Grant | None:
+    def collect(self, ticket: Ticket, now: float) -> Connection | Grant | None:
         """Leave the line with what was granted, if there was anything."""
         with self._lock:
-            return self._leave(ticket)
+            grant = self._leave(ticket)
+            self._advance(now)
+        self._ring()
+        return grant
 
     def leave(self, ticket: Ticket, now: float) -> list[Connection]:
         """Leave the line, and give a grant back that nobody needs now. Returns what to close."""
@@ -79,6 +83,7 @@ class Pool:
                 dead = self._end_lease(grant, reusable=True, now=now)
             elif grant is not None:
                 self._end_dial(ticket.route)
+            self._advance(now)
         self._ring()
         return dead
 
@@ -92,40 +97,44 @@ class Pool:
             del self._busy[closed]
             closed.counted = False
             closed.leases = 0
-            self._unshare(closed)
+            self._shared.drop(closed)
             connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
             if connection is not None:
                 self._free_place()
+            self._advance(now)
         self._ring()
         return connection or PLACE, dead
 
     # -- giving back -----------------------------------------------------------------------
 
-    def adopt(self, connection: Connection, now: float) -> None:
+    def adopt(self, connection: Connection, now: float) -> list[Connection]:
         """A place has become `connection`, in use. Who waited for this dial is served: by it, if
-        it can be shared, else as its turn comes."""
+        it can be shared, else as its turn comes. Returns what must be closed."""
+        dead: list[Connection] = []
         with self._lock:
             self._begin_lease(connection)
-            route, rest = connection.route, OrderedDict[Ticket, None]()
-            for ticket in self._expecting.pop(route, None) or ():
+            rest = OrderedDict[Ticket, None]()
+            for ticket in self._expecting.pop(connection.route, None) or ():
                 if ticket.takes(connection) and connection.shares(now):
                     self._begin_lease(connection)
                     self._grant(ticket, connection)
-                elif not self._room_for(route):
-                    rest[ticket] = None
                 else:
-                    self._count += 1
-                    self._grant(ticket, PLACE)
-                    if connection.session is not None:  # one more dial will do for the rest
-                        self._expecting[route] = rest
-            if route not in self._expecting:
+                    rest[ticket] = None
+            shared = connection.session is not None
+            if rest and shared and not self._queue and self._make_room(dead):
+                self._grant(rest.popitem(last=False)[0], PLACE)
+                self._expecting[connection.route] = rest  # one more dial may do for all of them
+            else:
                 self._queue.update(rest)
+            dead += self._advance(now)
         self._ring()
+        return dead
 
-    def free_place(self, route: Route | None = None) -> None:
+    def free_place(self, now: float, route: Route | None = None) -> None:
         """A place was not needed: the dial failed. `route`: what was dialled."""
         with self._lock:
             self._end_dial(route)
+            self._advance(now)
         self._ring()
 
     def release(self, connection: Connection, *, reusable: bool, now: float) -> bool:
@@ -135,6 +144,7 @@ class Pool:
         """
         with self._lock:
             kept = not self._end_lease(connection, reusable=reusable, now=now)
+            self._advance(now)
         self._ring()
         return kept
 
@@ -145,7 +155,7 @@ class Pool:
         """
         with self._lock:
             counted, connection.counted = connection.counted, False
-            self._unshare(connection)
+            self._shared.drop(connection)
             return counted
 
     def offer(self, connection: Connection, now: float) -> bool:
@@ -194,30 +204,51 @@ class Pool:
             return None, dead
         full = self._count >= self._limits.max_connections
         for address in want.order if full else want.order[:1]:
-            connection = self._share(want.route, address, now) if want.multiplexed else None
-            if connection is None:
-                since = now - want.idle_expiry
-                connection = self._pop(want.route, address, since, now, dead)
+            shared = self._shared.find(want.route, address, now) if want.multiplexed else None
+            if shared is not None:
+                self._begin_lease(shared)
+                return shared, dead
+            connection = self._pop(want.route, address, now - want.idle_expiry, now, dead)
             if connection is not None:
                 return connection, dead
         if want.multiplexed and want.route in self._expecting:
             return None, dead
-        if self._count < self._limits.max_connections:
-            self._count += 1
-        elif self._by_age:
-            coldest = next(iter(self._by_age))
-            self._forget(coldest)
-            dead.append(coldest)
-        else:
+        if not self._make_room(dead):
             return None, dead
         if want.multiplexed:
             self._expecting[want.route] = OrderedDict()
         return PLACE, dead
 
-    def _room_for(self, route: Route) -> bool:
-        """Whether one more dial may begin, and none is under way that may serve the route."""
-        full = self._count >= self._limits.max_connections
-        return not full and not self._queue and route not in self._expecting
+    def _make_room(self, dead: list[Connection]) -> bool:
+        """Take a place; if there is none left the coldest idle connection gives way."""
+        if self._count < self._limits.max_connections:
+            self._count += 1
+            return True
+        if not self._by_age:
+            return False
+        coldest = next(iter(self._by_age))
+        self._forget(coldest)
+        dead.append(coldest)
+        return True
+
+    def _advance(self, now: float) -> list[Connection]:
+        """Serve those in line as long as there is something for the first. Returns what gave way.
+
+        Whatever has changed may be of use to the first, or has made another the first.
+        """
+        dead: list[Connection] = []
+        while self._queue:
+            ticket = next(iter(self._queue))
+            grant: Connection | Grant | None = self._shared.find_for(ticket, now)
+            if isinstance(grant, Connection):
+                self._begin_lease(grant)
+            elif self._make_room(dead):
+                grant = PLACE
+            else:
+                break
+            del self._queue[ticket]
+            self._grant(ticket, grant)
+        return dead
 
     def _line(self, want: Want) -> OrderedDict[Ticket, None]:
         """Where a caller stands: behind a dial that may serve it, or with all others."""
@@ -230,42 +261,18 @@ class Pool:
     def _begin_lease(self, connection: Connection) -> None:
         connection.leases += 1
         self._busy[connection] = None
-        if connection.session is not None:
-            key = (connection.route, connection.address)
-            self._shared.setdefault(key, {})[connection] = None
+        self._shared.add(connection)
 
     def _end_lease(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
         """One exchange less on a connection. Returns it if it is to be closed."""
         connection.leases -= 1
         if not connection.leases:
             self._busy.pop(connection, None)
-            self._unshare(connection)
+            self._shared.drop(connection)
             return self._settle(connection, reusable=reusable, now=now)
         if not reusable:
-            self._unshare(connection)
-        elif self._queue and connection.shares(now):
-            ticket = next(iter(self._queue))
-            if ticket.takes(connection):
-                del self._queue[ticket]
-                self._begin_lease(connection)
-                self._grant(ticket, connection)
+            self._shared.drop(connection)
         return []
-
-    def _share(self, route: Route, address: Address, now: float) -> Connection | None:
-        for connection in self._shared.get((route, address), ()):
-            if connection.shares(now):
-                self._begin_lease(connection)
-                return connection
-        return None
-
-    def _unshare(self, connection: Connection) -> None:
-        """No new exchange may begin beside those under way."""
-        key = (connection.route, connection.address)
-        shared = self._shared.get(key)
-        if shared is not None and connection in shared:
-            del shared[connection]
-            if not shared:
-                del self._shared[key]
 
     def _end_dial(self, route: Route | None) -> None:
         """A dial has failed: its place goes to the next who waited for its outcome, if any."""

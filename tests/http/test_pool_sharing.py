@@ -1,0 +1,184 @@
+"""The pool with connections that many share (HTTP/2), against a model, by random histories.
+
+What must hold whatever happens: nobody waits beside a connection that would take one more, nobody
+waits for a dial that is not under way, places add up, and no connection has more exchanges than
+its peer allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from outlast.http.connection import Connection
+from outlast.http.message import Route
+from outlast.http.tickets import PLACE, Grant, Ticket, Want
+from outlast.net.address import Address
+from tests.http.pool_parts import BILLS, ENDLESS, ORDERS, A, B, Bell, connection, make_pool
+
+routes = st.sampled_from([ORDERS, ORDERS, BILLS])
+kinds = st.sampled_from([2, 2, 3, 1, 0])  # exchanges that the peer allows; 0: it speaks HTTP/1.1
+
+
+class Session:
+    """As much of an HTTP/2 session as the pool looks at."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.usable = True
+
+
+class SharingMachine(RuleBasedStateMachine):
+    """Callers look, wait, dial, share, finish and give up."""
+
+    @initialize(connections=st.sampled_from([1, 2, 3, ENDLESS]))
+    def begin(self, connections: float) -> None:
+        self.most = connections
+        self.pool = make_pool(connections)
+        self.now = 0.0
+        self.dials: list[Route] = []  # places in callers' hands
+        self.leases: list[Connection] = []  # once for each exchange under way
+        self.waiting: list[Ticket] = []
+        self.served: list[Ticket] = []
+        self.closed: set[Connection] = set()
+
+    # -- bookkeeping -----------------------------------------------------------------------
+
+    def rang(self, ticket: Ticket) -> None:
+        self.waiting.remove(ticket)
+        self.served.append(ticket)
+
+    def take_up(self, grant: Connection | Grant, route: Route) -> None:
+        if isinstance(grant, Connection):
+            assert grant.route == route
+            assert grant not in self.closed
+            self.leases.append(grant)
+        else:
+            self.dials.append(route)
+
+    def close(self, dead: list[Connection]) -> None:
+        for each in dead:
+            assert each not in self.closed, "closed twice"
+            assert each not in self.leases, "closed while in use"
+            self.closed.add(each)
+
+    # -- what callers do -------------------------------------------------------------------
+
+    @rule(route=routes, order=st.sampled_from([(A, B), (B, A), (A,), ()]))
+    def look(self, route: Route, order: tuple[Address, ...]) -> None:
+        """A first attempt, one that has an endpoint left to try, or one that has none. Only the
+        orders' server may speak HTTP/2."""
+        multiplexed = route is ORDERS
+        refuse = frozenset({A, B}) - set(order) if order else None
+        asked = Want(route, order, ENDLESS, multiplexed)
+        grant, dead = self.pool.take(asked, self.now)
+        self.close(dead)
+        if grant is not None:
+            self.take_up(grant, route)
+            return
+        ticket = Ticket(route, refuse, Bell(self.pool), multiplexed)
+        ticket.waiter = Bell(self.pool, lambda: self.rang(ticket))
+        self.waiting.append(ticket)
+        self.close(self.pool.queue(ticket, asked, self.now))
+
+    @precondition(lambda self: self.served)
+    @rule(data=st.data(), goes_on=st.sampled_from([True, True, False]))
+    def go_on(self, data: st.DataObject, goes_on: bool) -> None:
+        ticket = data.draw(st.sampled_from(self.served), label="of those served")
+        self.served.remove(ticket)
+        if goes_on:
+            grant = self.pool.collect(ticket, self.now)
+            assert grant is not None
+            self.take_up(grant, ticket.route)
+        else:
+            self.close(self.pool.leave(ticket, self.now))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        ticket = data.draw(st.sampled_from(self.waiting), label="of those who wait")
+        self.waiting.remove(ticket)
+        assert self.pool.leave(ticket, self.now) == []
+
+    @precondition(lambda self: self.dials)
+    @rule(data=st.data(), capacity=kinds, address=st.sampled_from([A, A, B]))
+    def win(self, data: st.DataObject, capacity: int, address: Address) -> None:
+        route = data.draw(st.sampled_from(self.dials), label="of the dials")
+        self.dials.remove(route)
+        made = connection(address, route, expires=self.now + 20.0)
+        if capacity and route is ORDERS:
+            made.session = cast(Any, Session(capacity))
+        self.leases.append(made)
+        self.close(self.pool.adopt(made, self.now))
+
+    @precondition(lambda self: self.dials)
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        route = data.draw(st.sampled_from(self.dials), label="of the dials")
+        self.dials.remove(route)
+        self.pool.free_place(self.now, route)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), reusable=st.sampled_from([True, True, True, False]))
+    def finish(self, data: st.DataObject, reusable: bool) -> None:
+        each = data.draw(st.sampled_from(self.leases), label="of the exchanges")
+        self.leases.remove(each)
+        last = each not in self.leases
+        if not reusable and each.session is not None:
+            each.session.usable = False  # type: ignore[misc]  # a stand-in
+        if not self.pool.release(each, reusable=reusable, now=self.now) and last:
+            if each not in [ticket.grant for ticket in self.served]:
+                self.close([each])
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
+    def suspect(self, data: st.DataObject) -> None:
+        each = data.draw(st.sampled_from(self.leases), label="of the exchanges")
+        if self.pool.disown(each):
+            self.dials.append(each.route)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 30.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    # -- what always holds -----------------------------------------------------------------
+
+    @invariant()
+    def places_add_up(self) -> None:
+        counts = self.pool.counts()
+        granted = [each.grant for each in self.served]
+        live = {each for each in [*self.leases, *granted] if isinstance(each, Connection)}
+        counted = sum(each.counted for each in live)
+        dialling = len(self.dials) + granted.count(PLACE)
+        assert counts["places"] == counts["idle"] + counted + dialling <= self.most
+        assert counts["busy"] == len(live)
+        assert counts["waiting"] == len(self.waiting)
+
+    @invariant()
+    def nobody_shares_too_much(self) -> None:
+        for each in set(self.leases):
+            held = sum(ticket.grant is each for ticket in self.served)
+            exchanges = self.leases.count(each) + held
+            assert exchanges == each.leases
+            assert exchanges <= (1 if each.session is None else max(1, each.session.capacity))
+
+    @invariant()
+    def nobody_waits_for_nothing(self) -> None:
+        """Whoever is first in line could not be served by anything there is."""
+        dialling = {*self.dials, *(each.route for each in self.served if each.grant is PLACE)}
+        in_line = list(self.pool._queue)
+        behind_a_dial = [each for each in self.waiting if each not in in_line]
+        for ticket in behind_a_dial:
+            assert ticket.route in dialling, "waits for a dial that is not under way"
+        if in_line:
+            assert self.pool.counts()["places"] == self.most
+            assert self.pool.counts()["idle"] == 0
+            for each in set(self.leases):
+                assert not (in_line[0].takes(each) and each.shares(self.now)), "could share"
+
+
+SharingMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60)
+TestSharingMachine = SharingMachine.TestCase
