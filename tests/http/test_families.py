@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,9 +24,13 @@ import outlast
 import outlast.httpx2
 from outlast.http.family import family_in, family_of
 from tests.house.sources import ROOT
+from tests.http.cases.bodies import SMALL_BUFFER, refuse_and_stay
 from tests.http.servers import BOUND, Server, hang_up, mute, raw, serve
 
 FAMILIES = {"httpx": httpx, "httpx2": httpx2}
+
+# The suite may run with httpx2 in the place of httpx (`OUTLAST_FAMILY`); here both are needed.
+pytestmark = pytest.mark.skipif(httpx is httpx2, reason="httpx is httpx2")
 HOMES: dict[str, Any] = {"httpx": outlast, "httpx2": outlast.httpx2}
 CUT = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"
 
@@ -166,6 +170,42 @@ def test_limits_of_either_family() -> None:
         for home in HOMES.values():
             transport = home.Transport(limits=package.Limits(max_connections=3))
             assert transport._engine.settings.limits.max_connections == 3
+
+
+def test_an_upload_that_is_not_wanted_is_let_go(talk: Talk) -> None:
+    """The server answers in its middle: the caller's generator is closed there and then."""
+    ended: list[str] = []
+    package: Any = talk.family
+    headers = {"host": "a", "transfer-encoding": "chunked"}
+
+    class Sync(package.SyncByteStream):  # type: ignore[misc]  # a base known at run time
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for _ in range(1000):
+                    yield b"x" * 65_536
+            finally:
+                ended.append("sync")
+
+    class Async(package.AsyncByteStream):  # type: ignore[misc]  # a base known at run time
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                for _ in range(1000):
+                    yield b"x" * 65_536
+            finally:
+                await asyncio.sleep(0)  # nobody else could do this for it
+                ended.append("async")
+
+    with Server(refuse_and_stay, receive_buffer=SMALL_BUFFER) as server:
+        if talk.waits:
+
+            async def ask() -> None:
+                await talk._get(server.url, headers=headers, stream=Async())
+                assert ended == ["async"]  # not by the end of the event loop
+
+            asyncio.run(ask())
+        else:
+            talk.get(server.url, headers=headers, stream=Sync())
+            assert ended == ["sync"]
 
 
 # -- which family it is --------------------------------------------------------------------

@@ -142,7 +142,10 @@ class Attempt:
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         if isinstance(body, StreamBody) and not self.early:
-            self.early = await self._stream(lease, body)
+            try:
+                self.early = await self._stream(lease, body)
+            finally:
+                await body.end()  # what is left of it is not wanted any more
         self.sent = True
         self.watch = None  # from here on it is the response that is waited for
 

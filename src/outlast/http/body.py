@@ -7,7 +7,7 @@ second base, its byte stream (`family`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING
 
 from outlast.errors import TransportFailure
@@ -35,7 +35,11 @@ def sync_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody:
     async def pull() -> bytes | None:
         return next(chunks, None)
 
-    return StreamBody(pull)
+    async def end() -> None:
+        if isinstance(chunks, Generator):
+            chunks.close()
+
+    return StreamBody(pull, end)
 
 
 def async_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody:
@@ -54,7 +58,11 @@ def async_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody
         except StopAsyncIteration:
             return None
 
-    return StreamBody(pull)
+    async def end() -> None:
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
+
+    return StreamBody(pull, end)
 
 
 class SyncPieces:

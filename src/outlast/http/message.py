@@ -32,12 +32,16 @@ class BytesBody:
 
 
 class StreamBody:
-    """A body from the caller's iterator. `pull` gives the next chunk, None at the end."""
+    """A body from the caller's iterator. `pull` gives the next chunk, None at the end; `end` lets
+    the iterator go, wherever it is."""
 
-    __slots__ = ("_pull", "replayable")
+    __slots__ = ("_pull", "end", "replayable")
 
-    def __init__(self, pull: Callable[[], Awaitable[bytes | None]]) -> None:
+    def __init__(
+        self, pull: Callable[[], Awaitable[bytes | None]], end: Callable[[], Awaitable[None]]
+    ) -> None:
         self._pull = pull
+        self.end = end
         self.replayable = True  # as long as nothing has been taken from it
 
     async def pull(self) -> bytes | None:
