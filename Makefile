@@ -8,7 +8,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit lab incident bench clean
+.PHONY: help demo test lint format types unit family lab incident bench clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1	/p' Makefile
@@ -16,7 +16,7 @@ help:  ## list what can be made
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
 
-test: lint types unit lab  ## every check, as the continuous integration runs it
+test: lint types unit family lab  ## every check, as the continuous integration runs it
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -32,6 +32,9 @@ types: $(VENV)/.dev  ## mypy, strict
 unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
 	$(BIN)/coverage run -m pytest --ignore=tests/lab
 	$(BIN)/coverage report --include='src/outlast/core/*' --fail-under=100
+
+family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
+	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest tests/http
 
 lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
 	$(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab
