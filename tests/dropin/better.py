@@ -25,6 +25,8 @@ LOOPS = frozenset({"asyncio", "trio"})
 # The headings of docs/drop-in.md's table of differences, where each is explained.
 REASONS: Mapping[str, str] = {
     "own_errors": "An error of a library below",
+    "early": "An answer before the request's end",
+    "endpoints": "A name with several addresses",
     "alerts": "TLS alerts",
     "redial": "A connection that ends in its handshake",
     "worlds": "The same event in another event loop",
@@ -37,6 +39,11 @@ LENGTH = Better(
     "own_errors",
     "h11.LocalProtocolError, 200 | POST /1 | POST /2",
     "LocalProtocolError, 200 | POST /1 | POST /2",
+)
+ODD = (
+    "ConnectError, 200, ConnectError, {}, 200, ConnectError, 200, ConnectError, 200, InvalidURL, "
+    "ConnectError, ConnectError, ConnectError, ConnectError, ConnectError, idna.IDNAError, "
+    "InvalidURL | GET /x | GET /x | GET /x | GET /x"
 )
 ALONE = "POST /1 | GET /2"
 PAIRED = "POST /1, GET /2"
@@ -140,6 +147,27 @@ BETTER: Mapping[str, Better] = {
             "ReadError, 200 | nothing | POST /2",
             "RemoteProtocolError, 200 | nothing | POST /2",
             frozenset({"asyncio"}),
+        ),
+    ),
+    "limits-last_refuses": Better(
+        "endpoints", "200, 200 | GET /1, POST /2", "200, 200 | GET /1 | POST /2"
+    ),
+    "limits-odd_hosts": Better(
+        "own_errors",
+        ODD.format("UnicodeError"),
+        ODD.format("ConnectError"),
+        frozenset({"threads", "trio"}),
+    ),
+    **dict.fromkeys(
+        ("uploads-refused_and_stopped_bytes", "uploads-refused_and_stopped_stream"),
+        Better("early", "WriteTimeout, 200 | POST /1 | POST /2", "413, 200 | POST /1 | POST /2"),
+    ),
+    **dict.fromkeys(
+        ("uploads-stopped_bytes", "uploads-stopped_stream"),
+        Better(
+            "early",
+            "WriteTimeout, 200 | nothing | POST /2",
+            "RemoteProtocolError, 200 | nothing | POST /2",
         ),
     ),
 }

@@ -143,6 +143,10 @@ class Side(ABC):
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response: ...
 
     @abstractmethod
+    async def send_built(self, request: httpx.Request) -> httpx.Response:
+        """Send a request that the client has built."""
+
+    @abstractmethod
     def stream(
         self, method: str, url: str, **more: Any
     ) -> contextlib.AbstractAsyncContextManager[httpx.Response]: ...
@@ -209,6 +213,9 @@ class SyncSide(Side):
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
         return self.client.request(method, url, **_taken(more, Upload.chunks))
 
+    async def send_built(self, request: httpx.Request) -> httpx.Response:
+        return self.client.send(request)
+
     @contextlib.asynccontextmanager
     async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:
         more = _taken(more, Upload.chunks)
@@ -262,6 +269,9 @@ class AsyncSide(Side):
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
         return await self.client.request(method, url, **_taken(more, Upload.async_chunks))
+
+    async def send_built(self, request: httpx.Request) -> httpx.Response:
+        return await self.client.send(request)
 
     @contextlib.asynccontextmanager
     async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:

@@ -55,6 +55,7 @@ class Peer:
         self.sock = sock
         self.number = number
         self.line = line
+        self.port: int = sock.getsockname()[1]
         self.buffer = b""
 
     # -- in --------------------------------------------------------------------------------
@@ -252,6 +253,7 @@ class Stage:
                 self._accepted.set()
                 continue
             sock.settimeout(BOUND)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             act = self.act
             peer = Peer(act, sock, len(act.lines), Line())
             thread = threading.Thread(target=self._handle, args=(peer,), name="handler")

@@ -31,7 +31,9 @@ class Case:
     """A script, the stage it plays on, and the client's arguments.
 
     `unordered`: several requests at once, so the order of connections means nothing.
+    `spread`: which connection gets which request is luck too; how many there are is not.
     `cut`: how much of a request the server gets is a matter of luck; the rest is compared.
+    `kept`: whether idle connections are compared too.
     `names`: what the system's resolver knows, in place of what it knows otherwise.
     """
 
@@ -39,8 +41,10 @@ class Case:
     open: Open
     client: Mapping[str, Any] = field(default_factory=dict)
     unordered: bool = False
+    spread: bool = False
     cut: bool = False
-    names: Mapping[str, str] = field(default_factory=dict)
+    kept: bool = True
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def add(name: str, script: Script, *handlers: Handler, **more: Any) -> None:
@@ -92,13 +96,16 @@ def _tidy(record: Record, chosen: Case) -> Record:
     lines = list(record.lines)
     if chosen.cut:
         lines = [Line(said=line.said, requests=line.requests) for line in lines]
+    if chosen.spread:
+        lines = []
     if chosen.unordered:
+        lines = [Line(line.raw, sorted(line.said), sorted(line.requests)) for line in lines]
         lines.sort(key=lambda line: (line.requests, bytes(line.raw)))
-    return replace(record, lines=lines)
+    return replace(record, lines=lines, kept=record.kept if chosen.kept else None)
 
 
 @contextlib.contextmanager
-def resolving(names: Mapping[str, str]) -> Iterator[None]:
+def resolving(names: Mapping[str, tuple[str, ...]]) -> Iterator[None]:
     """Names of the domain .test as these addresses say; there are no others in it."""
     real: Any = socket.getaddrinfo
 
@@ -106,10 +113,10 @@ def resolving(names: Mapping[str, str]) -> Iterator[None]:
         name = host.decode() if isinstance(host, bytes) else host
         if not isinstance(name, str) or not name.rstrip(".").lower().endswith(".test"):
             return real(host, *rest, **more)
-        address = names.get(name.rstrip(".").lower())
-        if address is None:
+        addresses = names.get(name.rstrip(".").lower(), ())
+        if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return real(address, *rest, **more)
+        return [info for address in addresses for info in real(address, *rest, **more)]
 
     with mock.patch.object(socket, "getaddrinfo", getaddrinfo):
         yield

@@ -134,10 +134,12 @@ class Engine:
         return route.origin.scheme == "https" or len(protocols) == 1
 
     def session(self, stream: Stream, route: Route) -> H2Session | None:
-        """The HTTP/2 session of a new connection, if that is what both sides speak."""
+        """The HTTP/2 session of a new connection, if that is what both sides speak. Where HTTP/2
+        is all that the caller allows it is spoken to a server that has agreed to nothing too."""
         if not self.multiplexed(route):
             return None
-        if isinstance(stream, TlsStream) and stream.protocol != H2:
+        agreed = isinstance(stream, TlsStream) and stream.protocol == H2
+        if route.origin.scheme == "https" and not agreed and len(self.settings.protocols) > 1:
             return None
         from outlast.http.h2_session import H2Session
 

@@ -122,9 +122,11 @@ class H2Exchange:
     def push(self) -> bool:
         """See `Exchange.push`."""
         if self._head is not None:
-            head, self._head = self._head, None
-            self._done = self._finished and not self._body
-            self._number = self._session.open(self, head, end=self._done)
+            done, self.mark = self._finished and not self._body, self._session.stream.written
+            self._number = self._session.open(self, self._head, end=done)
+            if not self._number:
+                return False
+            self._head, self._done = None, done
         while self._body:
             part = self._body[0]
             last = self._finished and len(self._body) == 1
@@ -209,7 +211,7 @@ class H2Exchange:
 
     def _broken(self, event: h2.events.Event | Exception) -> None:
         """An event that ends the stream before its time."""
-        if isinstance(event, Unprocessed):
+        if isinstance(event, Exception):
             raise event
         if isinstance(event, h2.events.StreamReset):
             if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
@@ -233,6 +235,8 @@ class H2Exchange:
         self._waiter = None
         if self._number:
             session.leave(self._number, reset=not complete)
+        else:
+            session.forget(self)
         session.pass_on(self)
         return session.usable
 

@@ -26,6 +26,7 @@ import h2.settings
 import h11
 
 from outlast.http.exchange import PeerClosed, Unprocessed
+from outlast.http.h2_frames import Farewell, Frames
 from outlast.http.message import Headers
 from outlast.net.seam import Network, Stream
 
@@ -63,9 +64,12 @@ class H2Session:
         self.network = network
         self.failure: Exception | None = None
         self.leaving = False  # GOAWAY came, or identifiers are used up
+        self._settled = False  # the server has said how many streams it takes
         self._lock = Lock()
         self._h2 = _connection()
+        self._frames = Frames()
         self._exchanges: dict[int, Hearer] = {}
+        self._waiting: dict[Hearer, None] = {}  # for the server's first word, to begin
         self._out: deque[bytes] = deque()
         self._moving = False
         self._wish_read = self._wish_send = False
@@ -94,17 +98,27 @@ class H2Session:
     # -- sending ---------------------------------------------------------------------------
 
     def open(self, exchange: Hearer, headers: Headers, *, end: bool) -> int:
-        """Send a request's head; its stream's number. Raises h11.LocalProtocolError."""
+        """Send a request's head; its stream's number. Raises h11.LocalProtocolError.
+
+        0: not yet, `exchange` will be woken. Until the server has said how many streams it takes
+        there is one: more might break its rule, which ends the connection for all.
+        """
         with self._lock:
             self._check()
+            if self.leaving:
+                raise Unprocessed("the server is leaving (GOAWAY)")
+            if not self._settled and self._exchanges:
+                self._waiting[exchange] = None
+                return 0
+            self._waiting.pop(exchange, None)
             try:
                 number = self._h2.get_next_available_stream_id()
                 self._h2.send_headers(number, list(headers), end_stream=end)
             except h2.exceptions.NoAvailableStreamIDError as error:
                 self.leaving = True
-                raise Unprocessed from error
+                raise Unprocessed("the connection's stream numbers are used up") from error
             except h2.exceptions.TooManyStreamsError as error:
-                raise Unprocessed from error
+                raise Unprocessed("the server takes no more streams at once") from error
             except h2.exceptions.ProtocolError as error:
                 raise h11.LocalProtocolError(str(error)) from error
             self._exchanges[number] = exchange
@@ -192,12 +206,13 @@ class H2Session:
             self.fail(PeerClosed("the server has closed the connection"))
             return
         failure: Exception | None = None
+        heard: dict[Hearer, None] = {}
         with self._lock:
             try:
-                events = self._h2.receive_data(data)
+                for part in self._frames.split(data):
+                    heard.update(self._received(part))
             except h2.exceptions.ProtocolError as error:
-                events, failure = [], h11.RemoteProtocolError(str(error))
-            heard = {owner for event in events if (owner := self._hear(event)) is not None}
+                failure = h11.RemoteProtocolError(str(error))
             self._queue_out()
             self._wish_read = True
         for exchange in heard:
@@ -208,7 +223,7 @@ class H2Session:
 
     def _wake(self, wanted: Callable[[Hearer], bool]) -> None:
         with self._lock:
-            chosen = [exchange for exchange in self._exchanges.values() if wanted(exchange)]
+            chosen = [exchange for exchange in self._all() if wanted(exchange)]
         for exchange in chosen:
             exchange.wake()
 
@@ -233,33 +248,44 @@ class H2Session:
             if self._reader is not exchange and self._reader is not None:
                 return
             self._reader = None
-            heir = next(
-                (e for e in self._exchanges.values() if e.parked and e is not exchange), None
-            )
+            heir = next((e for e in self._all() if e.parked and e is not exchange), None)
         if heir is not None:
             heir.wake()
 
-    def _hear(self, event: h2.events.Event) -> Hearer | None:
-        """Give one event to its exchange, which is returned to be woken."""
-        if isinstance(event, h2.events.ConnectionTerminated):
-            self.leaving = True
-            last = event.last_stream_id or 0
-            for number, exchange in self._exchanges.items():
-                if number > last:
-                    exchange.hear(Unprocessed("the server was leaving (GOAWAY)"))
-                    exchange.wake()
-            return None
-        if isinstance(event, h2.events.DataReceived):
-            self._return_credit(event.flow_controlled_length or 0)
-        stream: int = getattr(event, "stream_id", None) or 0
-        owner = self._exchanges.get(stream)
-        if owner is not None:
-            owner.hear(event)
-            return owner
-        if isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
-            for each in self._exchanges.values():  # room for all who wait for it
-                each.wake()
-        return None
+    def _received(self, part: bytes | Farewell) -> dict[Hearer, None]:
+        """Under the lock: give what has arrived to its exchanges, which are to be woken."""
+        if isinstance(part, Farewell):
+            return self._farewell(part)
+        heard: dict[Hearer, None] = {}
+        for event in self._h2.receive_data(part):
+            if isinstance(event, h2.events.DataReceived):
+                self._return_credit(event.flow_controlled_length or 0)
+            stream: int = getattr(event, "stream_id", None) or 0
+            owner = self._exchanges.get(stream)
+            if owner is not None:
+                owner.hear(event)
+                heard[owner] = None
+            elif isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
+                self._settled |= isinstance(event, h2.events.RemoteSettingsChanged)
+                heard.update(dict.fromkeys(self._all()))  # room for all who wait for it
+        return heard
+
+    def _farewell(self, farewell: Farewell) -> dict[Hearer, None]:
+        """The server takes no more streams, and acts on none beyond its last one.
+
+        A connection whose very first stream meets an error would meet it again elsewhere: that
+        is an error, not something to repeat (as in Go's client).
+        """
+        self.leaving = True
+        for number, exchange in self._exchanges.items():
+            if number > farewell.last:
+                told = f"the server was leaving (GOAWAY, code {farewell.code})"
+                poor = farewell.code and number == 1
+                exchange.hear(h11.RemoteProtocolError(told) if poor else Unprocessed(told))
+        return dict.fromkeys(self._all())
+
+    def _all(self) -> list[Hearer]:
+        return [*self._exchanges.values(), *self._waiting]
 
     def _return_credit(self, size: int) -> None:
         self._debt += size
@@ -283,6 +309,7 @@ class H2Session:
         """An exchange is over. With `reset` the server is told to stop."""
         with self._lock:
             exchange = self._exchanges.pop(number, None)
+            waiting = list(self._waiting)
             if reset and self.failure is None:
                 try:
                     self._h2.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
@@ -291,15 +318,22 @@ class H2Session:
                 self._queue_out()
         if exchange is not None:
             self.pass_on(exchange)
+        for each in waiting:  # there may be room for one
+            each.wake()
         if reset:
             self.move()
+
+    def forget(self, exchange: Hearer) -> None:
+        """An exchange that waits to begin will not."""
+        with self._lock:
+            self._waiting.pop(exchange, None)
 
     def fail(self, error: Exception) -> None:
         """The connection is broken: everybody on it hears of it."""
         with self._lock:
             if self.failure is None:
                 self.failure = error
-            exchanges = list(self._exchanges.values())
+            exchanges = self._all()
         for exchange in exchanges:
             exchange.wake()
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.dropin.cases import broken, requests, responses, secure, uploads
+from tests.dropin.cases import broken, clients, http2, limits, requests, responses, secure, uploads
 from tests.dropin.table import CASES
 
-__all__ = ["CASES", "broken", "requests", "responses", "secure", "uploads"]
+__all__ = [
+    "CASES",
+    "broken",
+    "clients",
+    "http2",
+    "limits",
+    "requests",
+    "responses",
+    "secure",
+    "uploads",
+]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
+
 from tests.dropin.sides import Side, Upload
-from tests.dropin.stage import Handler, Peer, echo
+from tests.dropin.stage import BOUND, Handler, Peer, echo
 from tests.dropin.table import add
 
 MEGABYTE = 1_048_576
-SMALL = {"stage": {"receive_buffer": 16_384}}  # bytes: a sender blocks soon
+SMALL = {"receive_buffer": 16_384}  # bytes: a sender blocks soon
+SHORT = httpx.Timeout(
+    BOUND, write=0.3
+)  # seconds: where httpx sees nothing but its own blocked write
 REFUSAL = b"HTTP/1.1 413 Too Large\r\nconnection: close\r\ncontent-length: 7\r\n\r\ntoo big"
 CONTENT = b"x" * 8 * MEGABYTE
 
@@ -48,12 +53,6 @@ def resets(peer: Peer) -> None:
     peer.reset()
 
 
-def answers_and_resets(peer: Peer) -> None:
-    some(peer)
-    peer.send(REFUSAL)
-    peer.reset()
-
-
 async def post_bytes(side: Side) -> None:
     await side.post("/1", CONTENT)
     await side.post("/2")
@@ -64,12 +63,14 @@ async def post_stream(side: Side) -> None:
     await side.post("/2")
 
 
-FIRST: dict[str, Handler] = {
-    "refused_and_read": refuses_and_reads,
-    "reset": resets,
-}
+# What the first connection does; how much of the body it gets is luck.
+ENDED: dict[str, Handler] = {"refused_and_read": refuses_and_reads, "reset": resets}
+BLOCKED: dict[str, Handler] = {"refused_and_stopped": refuses_and_stops, "stopped": stops}
 
-for _name, _handler in FIRST.items():
-    _more: dict[str, Any] = {"cut": True, **SMALL}
+for _name, _handler in ENDED.items():
+    add(f"uploads-{_name}_bytes", post_bytes, _handler, echo, cut=True, stage=SMALL)
+    add(f"uploads-{_name}_stream", post_stream, _handler, echo, cut=True, stage=SMALL)
+for _name, _handler in BLOCKED.items():
+    _more: dict[str, Any] = {"cut": True, "stage": SMALL, "client": {"timeout": SHORT}}
     add(f"uploads-{_name}_bytes", post_bytes, _handler, echo, **_more)
     add(f"uploads-{_name}_stream", post_stream, _handler, echo, **_more)
