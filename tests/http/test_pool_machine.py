@@ -125,8 +125,8 @@ class PoolMachine(RuleBasedStateMachine):
         """Found nothing: the caller stands in line, now or later. Else it uses what it got."""
         best = self.expected(want)
         grant, dead = self.pool.take(want, self.now)
-        coldest = self.idle[0] if self.idle else None
         self.close(dead)
+        fit = [d for d in dead if d.idle_since > self.now - EXPIRY and d.expires > self.now]
         if self.line:
             assert grant is None
         elif best is not None:
@@ -137,7 +137,8 @@ class PoolMachine(RuleBasedStateMachine):
         else:
             assert grant is PLACE
             assert self.taken() < self.most
-            assert not dead or coldest in dead
+            assert len(fit) <= 1  # gave way, though it was as good as any
+            assert all(fit[0].idle_since <= each.idle_since for each in self.idle if fit)
         if grant is not None:
             self.hand(grant)
         elif patient:

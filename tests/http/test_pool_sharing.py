@@ -34,7 +34,7 @@ class Session:
 class SharingMachine(RuleBasedStateMachine):
     """Callers look, wait, dial, share, finish and give up."""
 
-    @initialize(connections=st.sampled_from([1, 2, 3, ENDLESS]))
+    @initialize(connections=st.sampled_from([1, 1, 2, 3, ENDLESS]))
     def begin(self, connections: float) -> None:
         self.most = connections
         self.pool = make_pool(connections)
@@ -84,6 +84,11 @@ class SharingMachine(RuleBasedStateMachine):
         self.waiting.append(ticket)
         self.close(self.pool.queue(ticket, asked, self.now))
 
+    @precondition(lambda self: len(self.leases) + len(self.dials) > 2)
+    @rule(route=routes)
+    def look_in_a_crowd(self, route: Route) -> None:
+        self.look(route, (A, B))
+
     @precondition(lambda self: self.served)
     @rule(data=st.data(), goes_on=st.sampled_from([True, True, False]))
     def go_on(self, data: st.DataObject, goes_on: bool) -> None:
@@ -97,11 +102,14 @@ class SharingMachine(RuleBasedStateMachine):
             self.close(self.pool.leave(ticket, self.now))
 
     @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def give_up(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), cancelled=st.booleans())
+    def give_up(self, data: st.DataObject, cancelled: bool) -> None:
         ticket = data.draw(st.sampled_from(self.waiting), label="of those who wait")
         self.waiting.remove(ticket)
-        assert self.pool.leave(ticket, self.now) == []
+        if cancelled:
+            assert self.pool.leave(ticket, self.now) == []
+        else:  # its time has come
+            assert self.pool.collect(ticket, self.now) is None
 
     @precondition(lambda self: self.dials)
     @rule(data=st.data(), capacity=kinds, address=st.sampled_from([A, A, B]))
@@ -180,5 +188,45 @@ class SharingMachine(RuleBasedStateMachine):
                 assert not (in_line[0].takes(each) and each.shares(self.now)), "could share"
 
 
-SharingMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60)
+def test_those_behind_a_dial_wait_for_one_more_if_they_do_not_all_fit() -> None:
+    """Ten callers, three exchanges to a connection: the second dial begins when the first is won,
+    and the others wait for it."""
+    pool = make_pool()
+    asked = Want(ORDERS, (A,), ENDLESS, True)
+    assert pool.take(asked, 0.0) == (PLACE, [])
+    line = [Ticket(ORDERS, frozenset(), Bell(pool), True) for _ in range(9)]
+    for ticket in line:
+        assert pool.take(asked, 0.0) == (None, [])
+        assert pool.queue(ticket, asked, 0.0) == []
+    made = connection()
+    made.session = cast(Any, Session(3))
+    assert pool.adopt(made, 0.0) == []
+    assert [ticket.grant for ticket in line] == [made, made, PLACE, *[None] * 6]
+    assert pool.counts() == {"places": 2, "idle": 0, "busy": 1, "waiting": 6}
+    pool.free_place(0.0, ORDERS)  # that dial fails: the next takes its place
+    assert [ticket.grant for ticket in line[3:]] == [PLACE, *[None] * 5]
+
+
+def test_the_next_in_line_shares_when_the_first_has_got_its_place() -> None:
+    """It stood behind somebody whom the shared connection could not serve."""
+    pool = make_pool(connections=2)
+    orders, bills = Want(ORDERS, (A,), ENDLESS, True), Want(BILLS, (A,))
+    assert pool.take(orders, 0.0)[0] is PLACE
+    made = connection()
+    made.session = cast(Any, Session(3))
+    pool.adopt(made, 0.0)
+    assert pool.take(bills, 0.0)[0] is PLACE
+    first = Ticket(BILLS, frozenset(), Bell(pool))
+    second, wary = (
+        Ticket(ORDERS, each, Bell(pool), True) for each in (frozenset(), frozenset({A}))
+    )
+    for ticket, asked in ((first, bills), (second, orders), (wary, orders)):
+        assert pool.take(asked, 0.0)[0] is None
+        pool.queue(ticket, asked, 0.0)
+        assert ticket.grant is None
+    pool.free_place(0.0, BILLS)
+    assert (first.grant, second.grant, wary.grant) == (PLACE, made, None)
+
+
+SharingMachine.TestCase.settings = settings(max_examples=250, stateful_step_count=80)
 TestSharingMachine = SharingMachine.TestCase

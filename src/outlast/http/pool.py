@@ -101,7 +101,6 @@ class Pool:
             connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
             if connection is not None:
                 self._free_place()
-            self._advance(now)
         self._ring()
         return connection or PLACE, dead
 
