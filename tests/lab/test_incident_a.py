@@ -2,7 +2,7 @@
 
 Two nodes, one pod each, 8 workers with a 50 ms pause; power off at 3 s, and the control plane
 takes the endpoint out when the outage ends. The two headline rows last the full 40 s of a real
-outage; the others 7 s, in which a call meets the same odds. `OUTLAST_FULL=1` (make incident)
+outage; the others 5 s, in which a call meets the same odds. `OUTLAST_FULL=1` (make incident)
 gives every row the full length. The bounds are the promise's own.
 
 A request that the node had acknowledged before it died is counted apart: nothing on this side
@@ -28,8 +28,8 @@ from tests.lab.load import Load, in_loop, tasks, threads
 pytestmark = pytest.mark.incident("A")
 
 FULL = 43.0  # seconds; when the control plane notices (linux-tcp facts 10)
-BRIEF = FULL if os.environ.get("OUTLAST_FULL") else 10.0
-AFTER = 3.0
+BRIEF = FULL if os.environ.get("OUTLAST_FULL") else 8.0
+AFTER = 2.0
 
 
 class Incident:
