@@ -207,6 +207,21 @@ def test_those_behind_a_dial_wait_for_one_more_if_they_do_not_all_fit() -> None:
     assert [ticket.grant for ticket in line[3:]] == [PLACE, *[None] * 5]
 
 
+def test_the_end_of_one_exchange_makes_room_for_another() -> None:
+    pool = make_pool(connections=1)
+    asked = Want(ORDERS, (A,), ENDLESS, True)
+    assert pool.take(asked, 0.0)[0] is PLACE
+    made = connection()
+    made.session = cast(Any, Session(2))
+    pool.adopt(made, 0.0)
+    assert pool.take(asked, 0.0)[0] is made
+    ticket = Ticket(ORDERS, frozenset(), Bell(pool), True)
+    assert pool.take(asked, 0.0)[0] is None
+    pool.queue(ticket, asked, 0.0)
+    assert pool.release(made, reusable=True, now=0.0)
+    assert ticket.grant is made
+
+
 def test_the_next_in_line_shares_when_the_first_has_got_its_place() -> None:
     """It stood behind somebody whom the shared connection could not serve."""
     pool = make_pool(connections=2)
