@@ -245,8 +245,6 @@ async def by_name(side: Side) -> None:
 for _name, _addresses in {
     "one_address": HERE,
     "no_address": (),
-    "first_refuses": ("127.0.0.2", "127.0.0.1"),
-    "last_refuses": ("127.0.0.1", "127.0.0.2"),
     "all_refuse": ("127.0.0.2", "127.0.0.3"),
     "version_6_refuses": ("::1", "127.0.0.1"),
 }.items():
