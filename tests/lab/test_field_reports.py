@@ -75,6 +75,20 @@ def test_fr07_refused_and_silent_are_told_apart(lab: KernelLab) -> None:
     assert {dial.errno for dial in dialled(silent.value)} == {None}
 
 
+def test_fr08_a_limit_of_one_second_is_one_second_every_time(lab: KernelLab) -> None:
+    """A database client's host is unplugged: each connect ends at the limit it was given."""
+    node = lab.node("db")
+    address = (node.pod().host, 8080)
+    with lab.running():
+        outlast.create_connection(address, 1.0).close()
+        node.unplug()
+        for _ in range(3):
+            began = time.monotonic()
+            with pytest.raises(TimeoutError, match="no answer"):
+                outlast.create_connection(address, 1.0)
+            assert 0.95 < time.monotonic() - began < 1.8
+
+
 def test_fr09_host_unreachable_is_nothing_sent(lab: KernelLab) -> None:
     """One of two endpoints answers "host unreachable": POST and GET go elsewhere, at once."""
     lost, live = lab.node("lost"), lab.node("live")

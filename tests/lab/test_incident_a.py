@@ -132,7 +132,9 @@ def async_new(made: Incident, name: str, backend: str = "asyncio", **options: An
     return in_loop(backend, lambda: tasks(made.net, name, call, made.until))
 
 
-def test_pooled_requests_outlive_the_node(lab: KernelLab, figures: Callable[[str], None]) -> None:
+def test_fr13_pooled_requests_outlive_the_node(
+    lab: KernelLab, figures: Callable[[str], None]
+) -> None:
     with incident(lab, removed=FULL) as made:
         loads = beside(
             lambda: async_pooled(made, "AsyncTransport, pooled, VIP"),
@@ -144,7 +146,9 @@ def test_pooled_requests_outlive_the_node(lab: KernelLab, figures: Callable[[str
         held(load, slowest=0.6)
 
 
-def test_new_connections_outlive_the_node(lab: KernelLab, figures: Callable[[str], None]) -> None:
+def test_fr01_new_connections_outlive_the_node(
+    lab: KernelLab, figures: Callable[[str], None]
+) -> None:
     with incident(lab, removed=FULL) as made:
         load = async_new(made, "AsyncTransport, new, VIP")
     figures(load.row())
