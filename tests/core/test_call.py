@@ -141,6 +141,21 @@ def test_what_was_not_sent_is_repeated_a_bounded_number_of_times() -> None:
     assert machine.failed(MAX_UNSENT, NOT_SENT, 0.0) == GiveUp(MAX_UNSENT, why)
 
 
+def test_what_a_server_has_refused_is_repeated_whatever_the_method_but_counts_and_waits() -> None:
+    refused = Failure(Progress.NOT_SENT, refused=True)
+    machine = call(safe=False, attempts=3)
+    for number, at in ((0, 2.1), (1, 2.2)):
+        step = machine.failed(number, refused, 2.0)
+        assert step == Try(number + 1, at, "refused before it was processed")
+        machine.written()
+    why = "refused before it was processed; all 3 attempts are used"
+    assert machine.failed(2, refused, 2.0) == GiveUp(2, why)
+    consumed = call(safe=False)
+    consumed.consumed()
+    why = "nothing was sent, but the body was partly consumed"
+    assert consumed.failed(0, refused, 0.0) == GiveUp(0, why)
+
+
 def test_what_was_not_sent_is_not_repeated_at_the_deadline() -> None:
     machine = unwritten(deadline=Deadline(5.0))
     assert machine.failed(0, NOT_SENT, 4.999) == Try(1, 4.999, "nothing was sent")

@@ -1,173 +1,36 @@
-"""Where a client over outlast differs from a plain one, case by case, and why that is better."""
+"""Where a client over outlast differs from a plain one, and why that is better.
+
+docs/drop-in.md is written from this table: it has a row for each reason, by its heading, and a
+test holds that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-__all__ = ["BETTER", "Better"]
+from tests.dropin.better_http1 import HTTP_1
+from tests.dropin.better_http2 import HTTP_2
+from tests.dropin.difference import Better
 
+__all__ = ["BETTER", "REASONS"]
 
-@dataclass(frozen=True)
-class Better:
-    """A difference. `why`: its key in `REASONS`. `plain`: what httpx does, in the words of
-    `Record.words`; `ours`: what outlast does. `worlds`: where; elsewhere both do the same."""
+BETTER: Mapping[str, Better] = {**HTTP_1, **HTTP_2}
 
-    why: str
-    plain: str
-    ours: str
-    worlds: frozenset[str] = frozenset({"threads", "asyncio", "trio"})
-
-
-THREADS = frozenset({"threads"})
-LOOPS = frozenset({"asyncio", "trio"})
-
-# The headings of docs/drop-in.md's table of differences, where each is explained.
+# The first cells of docs/drop-in.md's table of differences, where each is explained.
 REASONS: Mapping[str, str] = {
-    "own_errors": "An error of a library below",
-    "early": "An answer before the request's end",
-    "endpoints": "A name with several addresses",
     "alerts": "TLS alerts",
+    "blame": "A peer that breaks HTTP/2",
+    "early": "An answer before the request's end",
+    "farewell": "A server that leaves (GOAWAY)",
+    "no_status": "A response without a status",
+    "own_errors": "An error of a library below",
     "redial": "A connection that ends in its handshake",
-    "worlds": "The same event in another event loop",
     "repeat": "A request that was sent and not answered",
+    "reset": "An HTTP/2 request that is given up",
+    "spoiled": "An HTTP/2 request that cannot be sent",
     "surplus": "Bytes after a response",
+    "unprocessed": "A request that the server did not process",
+    "window": "An HTTP/2 server that takes no more of a body",
+    "worlds": "The same event in another event loop",
     "ws": "`ws://` beside `http://`",
-}
-
-LENGTH = Better(
-    "own_errors",
-    "h11.LocalProtocolError, 200 | POST /1 | POST /2",
-    "LocalProtocolError, 200 | POST /1 | POST /2",
-)
-ODD = (
-    "ConnectError, 200, ConnectError, {}, 200, ConnectError, 200, ConnectError, 200, InvalidURL, "
-    "ConnectError, ConnectError, ConnectError, ConnectError, ConnectError, idna.IDNAError, "
-    "InvalidURL | GET /x | GET /x | GET /x | GET /x"
-)
-ALONE = "POST /1 | GET /2"
-PAIRED = "POST /1, GET /2"
-
-BETTER: Mapping[str, Better] = {
-    "requests-too_little_for_the_declared_length": LENGTH,
-    "requests-too_much_for_the_declared_length": LENGTH,
-    "requests-a_port_that_cannot_be": Better(
-        "own_errors", "ExceptionGroup", "ConnectError", frozenset({"asyncio"})
-    ),
-    "requests-websocket_schemes": Better(
-        "ws", "200, 200 | GET /1 | GET /2", "200, 200 | GET /1, GET /2"
-    ),
-    "broken-two_responses": Better("surplus", f"200, 200 | {PAIRED}", f"200, 200 | {ALONE}"),
-    "broken-bytes_after": Better(
-        "surplus",
-        f"200, RemoteProtocolError | {PAIRED}",
-        f"200, 200 | {ALONE}",
-    ),
-    "broken-line_after": Better(
-        "surplus",
-        f"200, RemoteProtocolError | {PAIRED}",
-        f"200, 200 | {ALONE}",
-    ),
-    "broken-body_without_content": Better("surplus", f"204, 200 | {PAIRED}", f"204, 204 | {ALONE}"),
-    "broken-body_when_not_modified": Better(
-        "surplus",
-        f"304, RemoteProtocolError | {PAIRED}",
-        f"304, 304 | {ALONE}",
-    ),
-    "broken-after_the_last_chunk": Better("surplus", f"200, 404 | {PAIRED}", f"200, 200 | {ALONE}"),
-    "broken-a_body_for_a_head": Better(
-        "surplus", "200, RemoteProtocolError | HEAD /1, GET /2", "200, 200 | HEAD /1 | GET /2"
-    ),
-    "broken-an_end_without_an_answer": Better(
-        "repeat",
-        "RemoteProtocolError, 200 | GET /0 | GET /1",
-        "200, 200 | GET /0 | GET /0, GET /1",
-    ),
-    "broken-a_reset_without_an_answer": Better(
-        "repeat", "ReadError, 200 | GET /0 | GET /1", "200, 200 | GET /0 | GET /0, GET /1"
-    ),
-    **dict.fromkeys(
-        (
-            "secure-wrong_name",
-            "secure-self_signed",
-            "secure-expired",
-            "secure-unknown_authority",
-        ),
-        Better(
-            "alerts",
-            "ConnectError, ConnectError | nothing | nothing",
-            "ConnectError, ConnectError | nothing | nothing",
-            LOOPS,
-        ),
-    ),
-    "secure-a_name_that_is_not_there": Better(
-        "alerts",
-        "ConnectError, 200 | nothing | GET /2",
-        "ConnectError, 200 | nothing | GET /2",
-        LOOPS,
-    ),
-    "secure-names": Better(
-        "alerts",
-        "200, 200, ConnectError, 200, 200 | GET /1, GET /2 | GET /3, GET /4 | nothing",
-        "200, 200, ConnectError, 200, 200 | GET /1, GET /2 | GET /3, GET /4 | nothing",
-        LOOPS,
-    ),
-    **dict.fromkeys(
-        ("secure-end_in_the_handshake", "secure-reset_in_the_handshake"),
-        Better(
-            "redial",
-            "ConnectError, ConnectError | nothing | nothing",
-            "ConnectError, ConnectError | many without a request",
-        ),
-    ),
-    **dict.fromkeys(
-        (
-            "secure-alert_in_the_head",
-            "secure-alert_in_the_body",
-            "secure-noise_in_the_head",
-            "secure-noise_in_the_body",
-        ),
-        Better(
-            "own_errors",
-            "ssl.SSLError, ssl.SSLError | GET /1 | POST /2",
-            "ReadError, ReadError | GET /1 | POST /2",
-            frozenset({"asyncio"}),
-        ),
-    ),
-    "secure-an_alert_for_an_answer": Better(
-        "own_errors",
-        "ssl.SSLError, ssl.SSLError | POST /1 | POST /2",
-        "ReadError, ReadError | POST /1 | POST /2",
-        frozenset({"asyncio"}),
-    ),
-    **dict.fromkeys(
-        ("uploads-reset_bytes", "uploads-reset_stream"),
-        Better(
-            "worlds",
-            "ReadError, 200 | nothing | POST /2",
-            "RemoteProtocolError, 200 | nothing | POST /2",
-            frozenset({"asyncio"}),
-        ),
-    ),
-    "limits-last_refuses": Better(
-        "endpoints", "200, 200 | GET /1, POST /2", "200, 200 | GET /1 | POST /2"
-    ),
-    "limits-odd_hosts": Better(
-        "own_errors",
-        ODD.format("UnicodeError"),
-        ODD.format("ConnectError"),
-        frozenset({"threads", "trio"}),
-    ),
-    **dict.fromkeys(
-        ("uploads-refused_and_stopped_bytes", "uploads-refused_and_stopped_stream"),
-        Better("early", "WriteTimeout, 200 | POST /1 | POST /2", "413, 200 | POST /1 | POST /2"),
-    ),
-    **dict.fromkeys(
-        ("uploads-stopped_bytes", "uploads-stopped_stream"),
-        Better(
-            "early",
-            "WriteTimeout, 200 | nothing | POST /2",
-            "RemoteProtocolError, 200 | nothing | POST /2",
-        ),
-    ),
 }

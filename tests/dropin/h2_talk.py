@@ -6,7 +6,7 @@ Frames are not compared: how a body is cut into them means nothing.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -20,7 +20,7 @@ import h2.settings
 
 from tests.dropin.stage import Handler, Peer
 
-__all__ = ["Asked", "Talk", "echo_h2", "h2_handler", "serving"]
+__all__ = ["Asked", "Talk", "echo_asked", "echo_h2", "h2_handler", "serving"]
 
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 Codes = h2.settings.SettingCodes
@@ -64,6 +64,8 @@ class Talk:
         self.h2.initiate_connection()
         self.flush()
         self.open: dict[int, Asked] = {}
+        self.generous = True  # windows are opened again as bodies come in
+        self._owed: Counter[int] = Counter()
         self._events: deque[h2.events.Event] = deque()
 
     # -- out -------------------------------------------------------------------------------
@@ -124,6 +126,28 @@ class Talk:
         """The next request that is whole; None at the end of the connection."""
         return self._until(h2.events.StreamEnded)
 
+    def give(self) -> None:
+        """Open the windows again as far as bodies have come in."""
+        for stream, size in self._owed.items():
+            self.h2.acknowledge_received_data(size, stream)
+        self._owed.clear()
+        self.flush()
+
+    def until_full(self, asked: Asked, size: int) -> None:
+        """Until so much of a body has come."""
+        while len(asked.body) < size and self._read():
+            pass
+
+    def until_idle(self) -> None:
+        """Until the client has answered a few pings, and had its time to act upon the rest."""
+        for number in range(5):
+            ping = number.to_bytes(8, "big")
+            self.h2.ping(ping)
+            self.flush()
+            while not any(getattr(event, "ping_data", b"") == ping for event in self._events):
+                if not self._read():
+                    return
+
     def _until(self, kind: type[h2.events.Event]) -> Asked | None:
         while True:
             while self._events:
@@ -154,7 +178,9 @@ class Talk:
         elif isinstance(event, h2.events.DataReceived):
             stream = event.stream_id or 0
             self.open[stream].body += event.data or b""
-            self.h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
+            self._owed[stream] += event.flow_controlled_length or 0
+            if self.generous:
+                self.give()
         elif isinstance(event, h2.events.StreamEnded):
             asked = self.open[event.stream_id or 0]
             body = bytes(asked.body) if len(asked.body) < 1000 else hash(bytes(asked.body))
@@ -196,9 +222,10 @@ def serving(answer: Callable[[Talk, Asked], None]) -> Conversation:
     return conversation
 
 
-def _echo(talk: Talk, asked: Asked) -> None:
+def echo_asked(talk: Talk, asked: Asked) -> None:
+    """Answer with the request's own body, or with its path."""
     body = b"" if asked.method == "HEAD" else bytes(asked.body) or asked.path.encode()
     talk.answer(asked, 200, body, ("content-length", str(len(body))))
 
 
-echo_h2 = h2_handler(serving(_echo))
+echo_h2 = h2_handler(serving(echo_asked))

@@ -85,9 +85,11 @@ async def run(name: str, kind: type[SyncSide] | type[AsyncSide], world: str) -> 
     said = f"httpx:   {plain.words()}\noutlast: {ours.words()}\n{found}"
     if better is None and found:
         pytest.fail(said, pytrace=False)
-    if better is not None and not found:
+    if better is None or (better.sometimes and not found):
+        return
+    if not found:
         pytest.fail(f"no difference any more: take it out of BETTER\n{said}", pytrace=False)
-    if better is not None and (plain.words(), ours.words()) != (better.plain, better.ours):
+    if not better.fits(plain.words(), ours.words()):
         pytest.fail(f"another difference than BETTER has\n{said}", pytrace=False)
 
 

@@ -59,10 +59,14 @@ class Failure:
     or repeating cannot help. It is raised as it is, unless another attempt is still out or there
     is an answer to fall back on: a repeat never makes things worse. Where a request that was
     sent has ended so, nothing new is started any more.
+
+    `refused`: it was sent, and the server has said that it did not act on it because it takes no
+    more for now: a repeat is safe, but counts and waits as any.
     """
 
     progress: Progress
     final: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ class Call:
     def failed(self, number: int, failure: Failure, now: float) -> Next:
         """Attempt `number` ended without an answer."""
         self._out.discard(number)
-        unsent = failure.progress is Progress.NOT_SENT
+        unsent = failure.progress is Progress.NOT_SENT and not failure.refused
         self._unsent += unsent
         if failure.final and not unsent and self._ended is None:
             self._ended = number
@@ -173,6 +177,8 @@ class Call:
         )
         if not verdict.repeat:
             return self._last(number, verdict.why)
+        if failure.refused:
+            verdict = Verdict(True, "refused before it was processed")
         again = self._unsent_again(verdict, now) if unsent else self._again(verdict, now)
         return again if isinstance(again, Try) else self._last(number, again)
 

@@ -19,7 +19,7 @@ from outlast.http.answer import Answer
 from outlast.http.call_context import CallContext
 from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
-from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Unprocessed
+from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Refused, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
 from outlast.net.address import Address
 from outlast.net.run import give_way
@@ -54,6 +54,7 @@ class Attempt:
         "place",
         "progress",
         "read_until",
+        "refused",
         "sent",
         "started",
         "unprocessed",
@@ -73,6 +74,7 @@ class Attempt:
         self.failure: TransportFailure | None = None
         self.started = False
         self.unprocessed = False  # by the server's own word
+        self.refused = False  # the same, by a server that takes no more for now
         self.sent = False
         self.broken: OSError | None = None  # the write side has failed; an answer may still come
         self.read_until = 0.0  # 0: no read under way
@@ -305,6 +307,7 @@ class Attempt:
         """By the server's own word it has not acted on the request: as good as never sent."""
         self.progress = Progress.NOT_SENT
         self.unprocessed = True
+        self.refused = isinstance(error, Refused)
         message = f"{error} ({lease.address}); the request was not processed"
         return TransportFailure("RemoteProtocolError", message, error)
 

@@ -134,7 +134,9 @@ class _Driver:
         if failure.kind in MUTE and attempt.used is not None:
             self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(
-            attempt.number, Failure(attempt.progress, final=failure.final), now
+            attempt.number,
+            Failure(attempt.progress, final=failure.final, refused=attempt.refused),
+            now,
         )
         self._note(attempt, failure.message, step)
         trace = self.call.request.trace

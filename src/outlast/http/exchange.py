@@ -15,7 +15,15 @@ import h11
 from outlast.http.message import Head, Headers
 from outlast.net.seam import Interest
 
-__all__ = ["NEED_DATA", "Exchange", "NeedData", "PeerClosed", "ProtocolError", "Unprocessed"]
+__all__ = [
+    "NEED_DATA",
+    "Exchange",
+    "NeedData",
+    "PeerClosed",
+    "ProtocolError",
+    "Refused",
+    "Unprocessed",
+]
 
 # What a peer, or the caller's own request, may violate. h2's errors are turned into these.
 ProtocolError = (h11.RemoteProtocolError, h11.LocalProtocolError)
@@ -27,6 +35,10 @@ class PeerClosed(Exception):
 
 class Unprocessed(Exception):
     """The peer has said that it did not act on the request: any method may be repeated."""
+
+
+class Refused(Unprocessed):
+    """The same of a server that takes no more for now: repeated, but not at once nor for ever."""
 
 
 class NeedData:

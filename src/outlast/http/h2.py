@@ -14,7 +14,7 @@ import h2.errors
 import h2.events
 import h11
 
-from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed, Unprocessed
+from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed, Refused, Unprocessed
 from outlast.http.h2_session import H2Session
 from outlast.http.message import Head, Headers
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Waiter
@@ -210,12 +210,15 @@ class H2Exchange:
         return NEED_DATA
 
     def _broken(self, event: h2.events.Event | Exception) -> None:
-        """An event that ends the stream before its time."""
+        """An event that ends the stream before its time. Once a response has begun, whoever says
+        that the request was not processed breaks the protocol."""
+        if isinstance(event, Unprocessed) and self.begun:
+            raise h11.RemoteProtocolError(f"{event} in the middle of its response") from event
         if isinstance(event, Exception):
             raise event
         if isinstance(event, h2.events.StreamReset):
-            if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
-                raise Unprocessed("the server refused the stream")
+            if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM and not self.begun:
+                raise Refused("the server refused the stream")
             raise h11.RemoteProtocolError(f"the server reset the stream: {event.error_code!r}")
         if isinstance(event, h2.events.StreamEnded) and not self.begun:
             raise h11.RemoteProtocolError("the stream ended without a response")
@@ -247,7 +250,9 @@ class H2Exchange:
 
 def _head(headers: Sequence[tuple[bytes | str, bytes | str]]) -> Head:
     fields = [(_bytes(name), _bytes(value)) for name, value in headers]
-    status = next((value for name, value in fields if name == b":status"), b"0")
+    status = next((value for name, value in fields if name == b":status"), b"")
+    if len(status) != 3 or not status.isdigit():  # RFC 9113 section 8.3.2
+        raise h11.RemoteProtocolError(f"a response with the status {status!r}")
     kept = [field for field in fields if not field[0].startswith(b":")]
     return Head(int(status), kept, b"HTTP/2", None)
 

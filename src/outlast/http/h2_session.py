@@ -120,6 +120,7 @@ class H2Session:
             except h2.exceptions.TooManyStreamsError as error:
                 raise Unprocessed("the server takes no more streams at once") from error
             except h2.exceptions.ProtocolError as error:
+                self.leaving = True  # some of the head may stand in HPACK's table already
                 raise h11.LocalProtocolError(str(error)) from error
             self._exchanges[number] = exchange
             self._queue_out()
@@ -131,7 +132,8 @@ class H2Session:
             window = self._h2.local_flow_control_window(number)
         except h2.exceptions.ProtocolError:  # the stream has been reset: nobody wants the rest
             return CHUNK
-        return min(window, self._h2.max_outbound_frame_size)
+        # A server that shrinks its windows leaves them below 0 (RFC 9113 section 6.9.2).
+        return max(0, min(window, self._h2.max_outbound_frame_size))
 
     def send(self, number: int, data: bytes | memoryview, *, end: bool) -> int:
         """Queue as much of a body as the peer's windows allow; the bytes taken."""

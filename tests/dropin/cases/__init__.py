@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.dropin.cases import broken, clients, http2, limits, requests, responses, secure, uploads
+from tests.dropin.cases import (
+    broken,
+    clients,
+    http2,
+    http2_broken,
+    limits,
+    requests,
+    responses,
+    secure,
+    uploads,
+)
 from tests.dropin.table import CASES
 
 __all__ = [
@@ -10,6 +20,7 @@ __all__ = [
     "broken",
     "clients",
     "http2",
+    "http2_broken",
     "limits",
     "requests",
     "responses",

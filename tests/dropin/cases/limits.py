@@ -242,13 +242,19 @@ async def by_name(side: Side) -> None:
     await side.post(f"http://shop.test:{side.stage.port}/2")
 
 
-for _name, _addresses in {
+ADDRESSES = {
     "one_address": HERE,
     "no_address": (),
+    "first_refuses": ("127.0.0.2", "127.0.0.1"),
+    "last_refuses": ("127.0.0.1", "127.0.0.2"),
     "all_refuse": ("127.0.0.2", "127.0.0.3"),
     "version_6_refuses": ("::1", "127.0.0.1"),
-}.items():
-    add(f"limits-{_name}", by_name, echo, names={"shop.test": _addresses})
+}
+for _name, _addresses in ADDRESSES.items():
+    # Several addresses are several endpoints, and outlast goes to one after the other.
+    one = len(_addresses) < 2
+    names = {"shop.test": _addresses}
+    add(f"limits-{_name}", by_name, echo, names=names, spread=not one, kept=one)
 
 
 @case(echo, names={"xn--bcher-kva.test": HERE, "xn--fa-hia.test": HERE})

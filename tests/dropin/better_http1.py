@@ -1,0 +1,154 @@
+"""Where a client over outlast differs from a plain one in HTTP/1, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.dropin.difference import ASYNCIO, LOOPS, Better
+
+__all__ = ["HTTP_1"]
+
+LENGTH = Better(
+    "own_errors",
+    "h11.LocalProtocolError, 200 | POST /1 | POST /2",
+    "LocalProtocolError, 200 | POST /1 | POST /2",
+)
+ODD = (
+    "ConnectError, 200, ConnectError, {}, 200, ConnectError, 200, ConnectError, 200, InvalidURL, "
+    "ConnectError, ConnectError, ConnectError, ConnectError, ConnectError, idna.IDNAError, "
+    "InvalidURL | GET /x | GET /x | GET /x | GET /x"
+)
+ALONE = "POST /1 | GET /2"
+PAIRED = "POST /1, GET /2"
+
+HTTP_1: Mapping[str, Better] = {
+    "requests-too_little_for_the_declared_length": LENGTH,
+    "requests-too_much_for_the_declared_length": LENGTH,
+    "requests-a_port_that_cannot_be": Better(
+        "own_errors", "ExceptionGroup", "ConnectError", ASYNCIO
+    ),
+    "requests-websocket_schemes": Better(
+        "ws", "200, 200 | GET /1 | GET /2", "200, 200 | GET /1, GET /2"
+    ),
+    "broken-two_responses": Better("surplus", f"200, 200 | {PAIRED}", f"200, 200 | {ALONE}"),
+    "broken-bytes_after": Better(
+        "surplus",
+        f"200, RemoteProtocolError | {PAIRED}",
+        f"200, 200 | {ALONE}",
+    ),
+    "broken-line_after": Better(
+        "surplus",
+        f"200, RemoteProtocolError | {PAIRED}",
+        f"200, 200 | {ALONE}",
+    ),
+    "broken-body_without_content": Better("surplus", f"204, 200 | {PAIRED}", f"204, 204 | {ALONE}"),
+    "broken-body_when_not_modified": Better(
+        "surplus",
+        f"304, RemoteProtocolError | {PAIRED}",
+        f"304, 304 | {ALONE}",
+    ),
+    "broken-after_the_last_chunk": Better("surplus", f"200, 404 | {PAIRED}", f"200, 200 | {ALONE}"),
+    "broken-a_body_for_a_head": Better(
+        "surplus", "200, RemoteProtocolError | HEAD /1, GET /2", "200, 200 | HEAD /1 | GET /2"
+    ),
+    "broken-an_end_without_an_answer": Better(
+        "repeat",
+        "RemoteProtocolError, 200 | GET /0 | GET /1",
+        "200, 200 | GET /0 | GET /0, GET /1",
+    ),
+    "broken-a_reset_without_an_answer": Better(
+        "repeat", "ReadError, 200 | GET /0 | GET /1", "200, 200 | GET /0 | GET /0, GET /1"
+    ),
+    **dict.fromkeys(
+        (
+            "secure-wrong_name",
+            "secure-self_signed",
+            "secure-expired",
+            "secure-unknown_authority",
+        ),
+        Better(
+            "alerts",
+            "ConnectError, ConnectError | nothing | nothing",
+            "ConnectError, ConnectError | nothing | nothing",
+            LOOPS,
+        ),
+    ),
+    "secure-a_name_that_is_not_there": Better(
+        "alerts",
+        "ConnectError, 200 | nothing | GET /2",
+        "ConnectError, 200 | nothing | GET /2",
+        LOOPS,
+    ),
+    "secure-names": Better(
+        "alerts",
+        "200, 200, ConnectError, 200, 200 | GET /1, GET /2 | GET /3, GET /4 | nothing",
+        "200, 200, ConnectError, 200, 200 | GET /1, GET /2 | GET /3, GET /4 | nothing",
+        LOOPS,
+    ),
+    **dict.fromkeys(
+        ("secure-end_in_the_handshake", "secure-reset_in_the_handshake"),
+        Better(
+            "redial",
+            "ConnectError, ConnectError | nothing | nothing",
+            "ConnectError, ConnectError | many without a request",
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            "secure-alert_in_the_head",
+            "secure-alert_in_the_body",
+            "secure-noise_in_the_head",
+            "secure-noise_in_the_body",
+        ),
+        Better(
+            "own_errors",
+            "ssl.SSLError, ssl.SSLError | GET /1 | POST /2",
+            "ReadError, ReadError | GET /1 | POST /2",
+            ASYNCIO,
+        ),
+    ),
+    "secure-an_alert_for_an_answer": Better(
+        "own_errors",
+        "ssl.SSLError, ssl.SSLError | POST /1 | POST /2",
+        "ReadError, ReadError | POST /1 | POST /2",
+        ASYNCIO,
+    ),
+    **dict.fromkeys(
+        ("uploads-reset_bytes", "uploads-reset_stream"),
+        Better(
+            "worlds",
+            "ReadError, 200 | nothing | POST /2",
+            "RemoteProtocolError, 200 | nothing | POST /2",
+            ASYNCIO,
+        ),
+    ),
+    "secure-client_certificate_missing": Better(
+        "own_errors",
+        (
+            "ssl.SSLError, ReadError | nothing | nothing",
+            "ReadError, ssl.SSLError | nothing | nothing",
+            "ssl.SSLError, ssl.SSLError | nothing | nothing",
+        ),
+        "ReadError, ReadError | nothing | nothing",
+        ASYNCIO,
+        sometimes=True,
+    ),
+    "limits-odd_hosts": Better(
+        "own_errors",
+        ODD.format("UnicodeError"),
+        ODD.format("ConnectError"),
+        frozenset({"threads", "trio"}),
+    ),
+    **dict.fromkeys(
+        ("uploads-refused_and_stopped_bytes", "uploads-refused_and_stopped_stream"),
+        Better("early", "WriteTimeout, 200 | POST /1 | POST /2", "413, 200 | POST /1 | POST /2"),
+    ),
+    **dict.fromkeys(
+        ("uploads-stopped_bytes", "uploads-stopped_stream"),
+        Better(
+            "early",
+            "WriteTimeout, 200 | nothing | POST /2",
+            "RemoteProtocolError, 200 | nothing | POST /2",
+        ),
+    ),
+}

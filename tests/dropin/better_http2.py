@@ -1,0 +1,136 @@
+"""Where a client over outlast differs from a plain one in HTTP/2, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.dropin.difference import Better
+
+__all__ = ["HTTP_2"]
+
+LOCAL, REMOTE = "LocalProtocolError", "RemoteProtocolError"
+
+
+def blamed(*plain: str) -> Better:
+    """httpx blames the caller for what the peer did, or lets h2's own error out."""
+    alone = "POST /1 | POST /2"
+    found = plain or (f"{LOCAL}, {LOCAL}",)
+    return Better(
+        "blame", tuple(f"{each} | {alone}" for each in found), f"{REMOTE}, {REMOTE} | {alone}"
+    )
+
+
+WRONG = (
+    *("data_on_stream_0", "data_before_the_head", "data_on_an_unknown_stream", "broken_hpack"),
+    *("continuation_missing", "continuation_of_nothing", "short_settings"),
+    *("settings_on_a_stream", "window_too_large", "window_of_nothing", "unwanted_push"),
+    *("short_ping", "short_farewell"),
+)
+STAYED = "POST /1, POST /2"
+
+CASES: Mapping[str, Better] = {
+    **dict.fromkeys(WRONG, blamed()),
+    "frame_too_large": blamed("h2.FrameTooLargeError, h2.FrameTooLargeError"),
+    "padding_too_long": blamed(
+        f"{LOCAL}, {LOCAL}",
+        f"{LOCAL}, h2.ProtocolError",
+        "h2.ProtocolError, h2.ProtocolError",
+        f"h2.ProtocolError, {LOCAL}",
+    ),
+    **dict.fromkeys(
+        ("length_too_small", "length_too_large"),
+        blamed(
+            f"{LOCAL}, {LOCAL}",
+            f"{LOCAL}, h2.InvalidBodyLengthError",
+            f"h2.InvalidBodyLengthError, {LOCAL}",
+            "h2.InvalidBodyLengthError, h2.InvalidBodyLengthError",
+        ),
+    ),
+    "no_status": Better("no_status", f"200, 200 | {STAYED}", f"{REMOTE}, {REMOTE} | {STAYED}"),
+    "status_in_words": Better(
+        "no_status", f"ValueError, ValueError | {STAYED}", f"{REMOTE}, {REMOTE} | {STAYED}"
+    ),
+    "reset_refused_stream": Better(
+        "unprocessed",
+        f"{REMOTE}, 200, {REMOTE} | POST /1, GET /2, POST /3",
+        f"{REMOTE}, 200, {REMOTE} | POST /1 | POST /1 | POST /1, GET /2, POST /3"
+        " | POST /3 | POST /3",
+    ),
+    "refused_once": Better(
+        "unprocessed", f"{REMOTE}, 200 | POST /1, GET /2", "200, 200 | POST /1 | POST /1, GET /2"
+    ),
+    "left_before_the_first": Better(
+        "unprocessed", f"{REMOTE}, 200 | POST /1 | GET /2", "200, 200 | POST /1 | POST /1, GET /2"
+    ),
+    **dict.fromkeys(
+        ("left_with_the_first", "left_beyond_all"),
+        Better(
+            "farewell",
+            (f"{LOCAL}, 200 | POST /1 | GET /2", f"{REMOTE}, 200 | POST /1 | GET /2"),
+            "200, 200 | POST /1 | GET /2",
+        ),
+    ),
+    "left_while_idle": Better(
+        "farewell",
+        (
+            "200, WriteError | POST /1",
+            "200, WriteError | POST /1, POST /2",
+            "200, ReadError | POST /1, POST /2",
+            "200, 200 | POST /1, POST /2 | POST /2",
+        ),
+        "200, 200 | POST /1 | POST /2",
+    ),
+    "left_amid_streams": Better(
+        "farewell",
+        (
+            f"200, {LOCAL}, {REMOTE} | GET /0, POST /a, POST /a",
+            f"200, {REMOTE}, {REMOTE} | GET /0, POST /a, POST /a",
+            f"200, {LOCAL}, {LOCAL} | GET /0, POST /a, POST /a",
+            f"200, {REMOTE}, 200 | GET /0, POST /a, POST /a | POST /a",
+            f"200, {LOCAL}, 200 | GET /0, POST /a, POST /a | POST /a",
+        ),
+        "200, 200, 200 | GET /0, POST /a, POST /a | POST /a",
+    ),
+    "an_end_without_an_answer": Better(
+        "repeat", f"200, {REMOTE} | GET /1, GET /2", "200, 200 | GET /1, GET /2 | GET /2"
+    ),
+    "a_reset_without_an_answer": Better(
+        "repeat", "200, ReadError | GET /1, GET /2", "200, 200 | GET /1, GET /2 | GET /2"
+    ),
+    "an_answer_before_the_body": Better(
+        "early",
+        ("ReadTimeout, 413 | POST /1 | GET /2", f"{LOCAL}, 413 | POST /1, GET /2"),
+        "413, 413 | POST /1, GET /2",
+    ),
+    "a_request_that_cannot_be": Better(
+        "spoiled", f"200, {LOCAL}, {REMOTE} | GET /1", f"200, {LOCAL}, 200 | GET /1 | GET /3"
+    ),
+    "the_callers_code_fails": Better(
+        "reset",
+        "200, LookupError, 200 | GET /1, POST /2, GET /3",
+        "200, LookupError, 200 | GET /1, POST /2, GET /3",
+    ),
+    "left_unread": Better(
+        "reset", "200, 200 | GET /half, GET /ok", "200, 200 | GET /half, GET /ok"
+    ),
+    "read_timeout": Better(
+        "reset",
+        "ReadTimeout, 200, 200 | GET /ok, GET /mute | GET /ok",
+        "ReadTimeout, 200, 200 | GET /ok, GET /mute, GET /ok",
+    ),
+    "read_timeout_in_the_body": Better(
+        "reset", "ReadTimeout, 200 | GET /half | GET /ok", "ReadTimeout, 200 | GET /half, GET /ok"
+    ),
+    "write_timeout": Better(
+        "window",
+        ("200, ReadTimeout | GET /1, POST /2", f"200, {LOCAL} | GET /1, POST /2"),
+        "200, WriteTimeout | GET /1, POST /2",
+    ),
+    "a_window_that_shrinks": Better(
+        "window",
+        (f"200, {LOCAL} | GET /1, POST /2", "200, ReadTimeout | GET /1, POST /2"),
+        "200, 200 | GET /1, POST /2",
+    ),
+}
+
+HTTP_2: Mapping[str, Better] = {f"http2_broken-{name}": each for name, each in CASES.items()}

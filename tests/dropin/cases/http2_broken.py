@@ -1,0 +1,399 @@
+"""HTTP/2 servers that leave, refuse, break off, or break the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import h2.errors
+import h2.settings
+import httpx
+
+from tests.dropin.h2_talk import Asked, Conversation, Talk, echo_asked, echo_h2, h2_handler, serving
+from tests.dropin.sides import Side, Upload
+from tests.dropin.stage import Peer
+from tests.dropin.table import add, case
+
+# Timeouts are for what httpx may wait for in vain.
+PRIOR: dict[str, Any] = {"http1": False, "http2": True, "timeout": 2.0}
+CODES = h2.errors.ErrorCodes
+
+
+async def posts_and_gets(side: Side) -> None:
+    await side.post("/1")
+    await side.get("/2")
+    await side.pieces("POST", "/3", content=b"payload")
+
+
+async def post_then_get(side: Side) -> None:
+    await side.post("/1")
+    await side.get("/2")
+
+
+async def get_then_post(side: Side) -> None:
+    await side.get("/1")
+    await side.post("/2")
+
+
+# -- one stream is reset ---------------------------------------------------------------------
+
+
+def reset_before(code: h2.errors.ErrorCodes) -> Conversation:
+    """Streams whose path ends in an odd number are reset at once, the others answered."""
+
+    def answer(talk: Talk, asked: Asked) -> None:
+        if int(asked.path[-1]) % 2:
+            talk.reset(asked.stream, code)
+        else:
+            talk.answer(asked, 200, b"ok")
+
+    return serving(answer)
+
+
+def reset_in_the_body(code: h2.errors.ErrorCodes) -> Conversation:
+    def answer(talk: Talk, asked: Asked) -> None:
+        talk.head(asked.stream, 200)
+        talk.data(asked.stream, b"half", end=False)
+        talk.reset(asked.stream, code)
+
+    return serving(answer)
+
+
+for _code in (CODES.CANCEL, CODES.INTERNAL_ERROR, CODES.REFUSED_STREAM, CODES.NO_ERROR):
+    _name = _code.name.lower()
+    add(
+        f"http2_broken-reset_{_name}", posts_and_gets, h2_handler(reset_before(_code)), client=PRIOR
+    )
+    add(
+        f"http2_broken-reset_{_name}_in_the_body",
+        posts_and_gets,
+        h2_handler(reset_in_the_body(_code)),
+        client=PRIOR,
+    )
+
+
+def refuses(talk: Talk) -> None:
+    """Refuses one stream, and serves what follows."""
+    asked = talk.request()
+    assert asked is not None
+    talk.reset(asked.stream, CODES.REFUSED_STREAM)
+    serving(echo_asked)(talk)
+
+
+add("http2_broken-refused_once", post_then_get, h2_handler(refuses), echo_h2, client=PRIOR)
+
+
+def enough(talk: Talk) -> None:
+    """Answers by the head and asks for no more of the body (RFC 9113 section 8.1)."""
+    while (asked := talk.begun()) is not None:
+        talk.head(asked.stream, 413)
+        talk.data(asked.stream, b"too big")
+        talk.reset(asked.stream, CODES.NO_ERROR)
+
+
+@case(h2_handler(enough), client={**PRIOR, "timeout": 0.3}, cut=True)
+async def an_answer_before_the_body(side: Side) -> None:
+    await side.post("/1", b"x" * 1_000_000)
+    await side.get("/2")
+
+
+# -- the server leaves -----------------------------------------------------------------------
+
+
+def leaves(last: int, code: int = 0, *, answer: bool) -> Conversation:
+    """The first request meets a farewell, and then an answer or an end."""
+
+    def conversation(talk: Talk) -> None:
+        asked = talk.request()
+        if asked is None:
+            return
+        talk.goaway(last, code)
+        if answer:
+            talk.answer(asked, 200, b"the last one")
+        talk.peer.finish()
+
+    return conversation
+
+
+FAREWELLS = {
+    "before_the_first": (0, 0, False),
+    "before_the_first_by_error": (0, CODES.ENHANCE_YOUR_CALM, False),
+    "with_the_first": (1, 0, True),
+    "with_the_first_unanswered": (1, 0, False),
+    "beyond_all": (2**31 - 1, 0, True),
+    "by_error": (1, CODES.INTERNAL_ERROR, False),
+}
+for _name, (_last, _why, _answered) in FAREWELLS.items():
+    _leaving = h2_handler(leaves(_last, int(_why), answer=_answered))
+    add(f"http2_broken-left_{_name}", post_then_get, _leaving, echo_h2, client=PRIOR)
+
+
+def leaves_between(talk: Talk) -> None:
+    """One request is answered; then, while the connection is idle, the farewell."""
+    asked = talk.request()
+    assert asked is not None
+    talk.answer(asked, 200, b"first")
+    talk.peer.wait()
+    talk.goaway(1)
+    talk.peer.finish()
+    talk.peer.act.signal.set()
+
+
+@case(h2_handler(leaves_between), echo_h2, client=PRIOR)
+async def left_while_idle(side: Side) -> None:
+    await side.post("/1")
+    side.act.gate.set()
+    await side.until_signal()
+    await side.post("/2")
+
+
+def leaves_amid(talk: Talk) -> None:
+    """Two streams are under way; only the first is to be finished."""
+    first, second = talk.request(), talk.request()
+    assert first is not None
+    assert second is not None
+    talk.goaway(first.stream)
+    talk.answer(first, 200, b"finished")
+    talk.peer.finish()
+
+
+def settled(talk: Talk) -> None:
+    """One answer, so that the client knows how many streams there may be; then `leaves_amid`."""
+    asked = talk.request()
+    assert asked is not None
+    talk.answer(asked, 200, b"ready")
+    leaves_amid(talk)
+
+
+@case(h2_handler(settled), echo_h2, client=PRIOR, unordered=True)
+async def left_amid_streams(side: Side) -> None:
+    await side.get("/0")
+    await side.together(lambda: side.post("/a"), lambda: side.post("/a"))
+
+
+# -- the connection ends ---------------------------------------------------------------------
+
+
+def ended(after: str, *, reset: bool) -> Conversation:
+    """The connection ends before, in the head, or in the body of its second response."""
+
+    def conversation(talk: Talk) -> None:
+        asked = talk.request()
+        assert asked is not None
+        talk.answer(asked, 200, b"ready")
+        asked = talk.request()
+        if asked is None:
+            return
+        if after != "nothing":
+            talk.head(asked.stream, 200)
+        if after == "half":
+            talk.data(asked.stream, b"half", end=False)
+        if reset:
+            talk.peer.reset()
+        else:
+            talk.peer.finish()
+
+    return conversation
+
+
+async def every_second(side: Side) -> None:
+    await side.get("/0")
+    await side.post("/1")
+    await side.get("/2")
+    await side.pieces("POST", "/3", content=b"payload")
+
+
+@case(h2_handler(ended("nothing", reset=False)), echo_h2, client=PRIOR)
+async def an_end_without_an_answer(side: Side) -> None:
+    await side.get("/1")
+    await side.get("/2")
+
+
+@case(h2_handler(ended("nothing", reset=True)), echo_h2, client=PRIOR)
+async def a_reset_without_an_answer(side: Side) -> None:
+    await side.get("/1")
+    await side.get("/2")
+
+
+for _after in ("nothing", "head", "half"):
+    for _reset in (False, True):
+        _how = "reset" if _reset else "end"
+        _handler = h2_handler(ended(_after, reset=_reset))
+        add(f"http2_broken-{_how}_after_{_after}", every_second, _handler, client=PRIOR)
+
+
+# -- the protocol is broken ------------------------------------------------------------------
+
+
+def wrong(*frames: tuple[int, int, int, bytes]) -> Conversation:
+    """Requests are answered with these frames: type, flags, stream (1: the request's), payload."""
+
+    def conversation(talk: Talk) -> None:
+        while (asked := talk.request()) is not None:
+            for kind, flags, stream, payload in frames:
+                talk.raw(kind, flags, asked.stream if stream == 1 else stream, payload)
+
+    return conversation
+
+
+DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
+END_HEADERS, END_STREAM, PADDED = 4, 1, 8
+OK = bytes((0x88,))  # HPACK: ":status: 200"
+PROTOCOL: dict[str, Conversation] = {
+    "data_on_stream_0": wrong((DATA, 0, 0, b"x")),
+    "data_before_the_head": wrong((DATA, END_STREAM, 1, b"x")),
+    "data_on_an_unknown_stream": wrong((DATA, 0, 99, b"x")),
+    "head_on_an_even_stream": wrong(
+        (HEADERS, END_HEADERS | END_STREAM, 2, OK), (HEADERS, END_HEADERS | END_STREAM, 1, OK)
+    ),
+    "broken_hpack": wrong((HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff")),
+    "no_status": wrong((HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b")),
+    "status_in_words": wrong((HEADERS, END_HEADERS | END_STREAM, 1, b"\x08\x02ok")),
+    "capital_name": wrong((HEADERS, END_HEADERS | END_STREAM, 1, OK + b"\x00\x01A\x01b")),
+    "continuation_missing": wrong((HEADERS, 0, 1, OK), (DATA, END_STREAM, 1, b"x")),
+    "continuation_of_nothing": wrong((CONTINUATION, END_HEADERS, 1, OK)),
+    "frame_too_large": wrong((HEADERS, END_HEADERS, 1, OK), (DATA, 0, 1, b"x" * 70_000)),
+    "padding_too_long": wrong((HEADERS, END_HEADERS, 1, OK), (DATA, PADDED, 1, b"\xffx")),
+    "short_settings": wrong((SETTINGS, 0, 0, b"abc")),
+    "settings_on_a_stream": wrong((SETTINGS, 0, 1, b"")),
+    "window_too_large": wrong((WINDOW, 0, 0, (2**31 - 1).to_bytes(4, "big"))),
+    "window_of_nothing": wrong((WINDOW, 0, 0, bytes(4))),
+    "unwanted_push": wrong((PUSH, END_HEADERS, 1, b"\0\0\0\2" + OK)),
+    "short_ping": wrong((PING, 0, 0, b"abc")),
+    "short_farewell": wrong((GOAWAY, 0, 0, b"abc")),
+    "unknown_frames": wrong(
+        (0xEE, 0xFF, 1, b"?" * 100),
+        (HEADERS, END_HEADERS, 1, OK),
+        (0xEE, 0, 0, b""),
+        (DATA, END_STREAM, 1, b"ok"),
+    ),
+    "length_too_small": wrong(
+        (HEADERS, END_HEADERS, 1, OK + b"\x0f\x0d\x011"), (DATA, END_STREAM, 1, b"ok")
+    ),
+    "length_too_large": wrong(
+        (HEADERS, END_HEADERS, 1, OK + b"\x0f\x0d\x019"), (DATA, END_STREAM, 1, b"ok")
+    ),
+}
+
+
+async def two_posts(side: Side) -> None:
+    await side.post("/1")
+    await side.pieces("POST", "/2", content=b"payload")
+
+
+for _name, _conversation in PROTOCOL.items():
+    add(f"http2_broken-{_name}", two_posts, h2_handler(_conversation), client=PRIOR)
+
+
+def preface(data: bytes) -> Callable[[Peer], None]:
+    """A server that opens by these bytes."""
+
+    def handler(peer: Peer) -> None:
+        peer.sock.recv(65_536)
+        peer.send(data)
+        peer.finish()
+        while peer.sock.recv(65_536):
+            pass
+
+    return handler
+
+
+for _name, _bytes in {
+    "http_1_answer": b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+    "garbage": b"\xff" * 100,
+    "nothing_at_all": b"",
+    "half_a_frame": b"\0\0\6\4\0\0",
+}.items():
+    add(f"http2_broken-{_name}", two_posts, preface(_bytes), client=PRIOR)
+
+
+# -- what the caller may ask in vain ---------------------------------------------------------
+
+
+@case(echo_h2, client=PRIOR)
+async def a_request_that_cannot_be(side: Side) -> None:
+    await side.get("/1")
+    await side.get("/2", headers={":path": "/elsewhere"})
+    await side.get("/3")
+
+
+@case(echo_h2, client=PRIOR)
+async def the_callers_code_fails(side: Side) -> None:
+    def burst() -> None:
+        raise LookupError("mine")
+
+    await side.get("/1")
+    await side.post("/2", Upload(b"12", burst))
+    await side.get("/3")
+
+
+def silent(talk: Talk, asked: Asked) -> None:
+    """Answers nothing but /ok."""
+    if asked.path == "/ok":
+        talk.answer(asked, 200, b"ok")
+
+
+@case(h2_handler(serving(silent)), client={**PRIOR, "timeout": 0.15})
+async def read_timeout(side: Side) -> None:
+    """One stream times out: what becomes of the connection?"""
+    await side.get("/ok", timeout=2.0)
+    await side.get("/mute")
+    await side.get("/ok", timeout=2.0)
+
+
+def halves(talk: Talk, asked: Asked) -> None:
+    talk.head(asked.stream, 200)
+    talk.data(asked.stream, b"half", end=asked.path == "/ok")
+
+
+@case(h2_handler(serving(halves)), client={**PRIOR, "timeout": 0.15})
+async def read_timeout_in_the_body(side: Side) -> None:
+    await side.get("/half")
+    await side.get("/ok", timeout=2.0)
+
+
+@case(h2_handler(serving(halves)), client=PRIOR)
+async def left_unread(side: Side) -> None:
+    await side.unread("GET", "/half")
+    await side.get("/ok")
+
+
+def shut(talk: Talk) -> None:
+    """After one answer no body is taken any more."""
+    asked = talk.request()
+    assert asked is not None
+    talk.answer(asked, 200, b"ready")
+    talk.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    talk.flush()
+    talk.peer.wait()
+
+
+@case(h2_handler(shut), client=PRIOR, cut=True)
+async def write_timeout(side: Side) -> None:
+    await side.get("/1")
+    await side.post("/2", b"x" * 200_000, timeout=httpx.Timeout(5.0, write=0.15, read=0.15))
+
+
+def shrinks(talk: Talk) -> None:
+    """Takes the window back in the middle of a body, and gives it again."""
+    asked = talk.request()
+    assert asked is not None
+    talk.answer(asked, 200, b"ready")
+    talk.generous = False
+    asked = talk.begun()
+    assert asked is not None
+    talk.until_full(asked, 65_535)  # the first window, all of it
+    window = h2.settings.SettingCodes.INITIAL_WINDOW_SIZE
+    talk.h2.update_settings({window: 0})
+    talk.flush()
+    talk.until_idle()
+    talk.h2.update_settings({window: 65_535})
+    talk.generous = True
+    talk.give()
+    serving(echo_asked)(talk)
+
+
+@case(h2_handler(shrinks), client=PRIOR, cut=True)
+async def a_window_that_shrinks(side: Side) -> None:
+    await side.get("/1")
+    await side.post("/2", b"x" * 200_000)

@@ -1,0 +1,29 @@
+"""What a difference between a plain client and one over outlast is, where it is for the better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ASYNCIO", "LOOPS", "Better"]
+
+
+@dataclass(frozen=True)
+class Better:
+    """A difference. `why`: its key in `REASONS`. `plain`: what httpx does, in the words of
+    `Record.words`, one of these where that is luck; `ours`: what outlast does. `worlds`: where;
+    elsewhere both do the same. `sometimes`: httpx may do the same too, as luck has it."""
+
+    why: str
+    plain: str | tuple[str, ...]
+    ours: str
+    worlds: frozenset[str] = frozenset({"threads", "asyncio", "trio"})
+    sometimes: bool = False
+
+    def fits(self, plain: str, ours: str) -> bool:
+        """Whether this is the difference."""
+        known = (self.plain,) if isinstance(self.plain, str) else self.plain
+        return plain in known and ours == self.ours
+
+
+ASYNCIO = frozenset({"asyncio"})
+LOOPS = frozenset({"asyncio", "trio"})
