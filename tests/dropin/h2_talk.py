@@ -65,6 +65,7 @@ class Talk:
         self.flush()
         self.open: dict[int, Asked] = {}
         self.generous = True  # windows are opened again as bodies come in
+        self._pings = 0
         self._owed: Counter[int] = Counter()
         self._events: deque[h2.events.Event] = deque()
 
@@ -133,6 +134,13 @@ class Talk:
         self._owed.clear()
         self.flush()
 
+    def resize(self, window: int) -> None:
+        """Change the windows of all streams. h2 takes an acknowledgement of earlier settings for
+        one of these: so those must have been acknowledged."""
+        self.until_idle()
+        self.h2.update_settings({Codes.INITIAL_WINDOW_SIZE: window})
+        self.flush()
+
     def until_full(self, asked: Asked, size: int) -> None:
         """Until so much of a body has come."""
         while len(asked.body) < size and self._read():
@@ -140,8 +148,9 @@ class Talk:
 
     def until_idle(self) -> None:
         """Until the client has answered a few pings, and had its time to act upon the rest."""
-        for number in range(5):
-            ping = number.to_bytes(8, "big")
+        for _ in range(5):
+            self._pings += 1
+            ping = self._pings.to_bytes(8, "big")
             self.h2.ping(ping)
             self.flush()
             while not any(getattr(event, "ping_data", b"") == ping for event in self._events):

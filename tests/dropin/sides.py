@@ -173,14 +173,13 @@ class Side(ABC):
         try:
             await script(self)
             kept = self._kept()
-            left = self.act.left
         finally:
             await self.close()
             lines: list[Line] = await self.aside(self.stage.end)
             if any(outcome.word == "DecodingError" for _, outcome in self._outcomes):
                 gc.collect()  # the generators that httpx leaves then: here, not in another test
         return Record(
-            sorted(self._outcomes, key=lambda pair: pair[0]), lines, None if left else kept
+            sorted(self._outcomes, key=lambda pair: pair[0]), lines, None if self.act.left else kept
         )
 
     def _kept(self) -> int:

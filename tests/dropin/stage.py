@@ -239,6 +239,7 @@ class Stage:
             self._last = last.getsockname()[1]
             last.connect((self._host, self.port))
             assert self._accepted.wait(BOUND), "the listener does not accept"
+        self._last = 0  # the port may be a client's next
 
     # -- connections -----------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ def pinging(talk: Talk, asked: Asked) -> None:
 
 def resized(talk: Talk, asked: Asked) -> None:
     """Settings change under way."""
-    talk.h2.update_settings({Codes.INITIAL_WINDOW_SIZE: 10_000, Codes.HEADER_TABLE_SIZE: 0})
+    talk.resize(10_000)
     talk.answer(asked, 200, bytes(asked.body))
 
 

@@ -363,9 +363,8 @@ def shut(talk: Talk) -> None:
     asked = talk.request()
     assert asked is not None
     talk.answer(asked, 200, b"ready")
-    talk.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
-    talk.flush()
-    talk.peer.wait()
+    talk.generous = False
+    talk.resize(0)
 
 
 @case(h2_handler(shut), client=PRIOR, cut=True)
@@ -383,11 +382,9 @@ def shrinks(talk: Talk) -> None:
     asked = talk.begun()
     assert asked is not None
     talk.until_full(asked, 65_535)  # the first window, all of it
-    window = h2.settings.SettingCodes.INITIAL_WINDOW_SIZE
-    talk.h2.update_settings({window: 0})
-    talk.flush()
+    talk.resize(0)
     talk.until_idle()
-    talk.h2.update_settings({window: 65_535})
+    talk.resize(65_535)
     talk.generous = True
     talk.give()
     serving(echo_asked)(talk)

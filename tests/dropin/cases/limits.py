@@ -177,7 +177,7 @@ for _name, _limits, _wide in (
     ("some_kept", httpx.Limits(max_keepalive_connections=3), 8),
     ("none_kept", httpx.Limits(max_keepalive_connections=0), 8),
     ("three_at_most", httpx.Limits(max_connections=3), 3),
-    ("one_at_most", httpx.Limits(max_connections=1, max_keepalive_connections=1), 1),
+    ("one_at_most", httpx.Limits(max_connections=1), 1),
 ):
     add(
         f"limits-{_name}",

@@ -240,7 +240,7 @@ def goodbye(peer: Peer) -> None:
     """Ends the TLS session in good order, and waits for nothing."""
     assert isinstance(peer.sock, ssl.SSLSocket)
     peer.sock.settimeout(0)
-    with contextlib.suppress(ssl.SSLWantReadError):
+    with contextlib.suppress(OSError):  # the client has not answered yet, or is gone
         peer.sock.unwrap()
     peer.sock.settimeout(BOUND)
 
@@ -249,12 +249,22 @@ def leaving(answer: bytes, *, politely: bool) -> Handler:
     def handler(peer: Peer) -> None:
         peer.request()
         peer.send(answer)
-        if politely:
-            goodbye(peer)
-        peer.finish()
+        try:
+            if politely:
+                goodbye(peer)
+            peer.finish()  # the client may be gone already
+        finally:
+            peer.act.signal.set()
         peer.until_closed()
 
     return handler
+
+
+async def get_wait_post(side: Side) -> None:
+    """The POST comes when the server has left."""
+    await side.get("/1")
+    await side.until_signal()
+    await side.post("/2")
 
 
 for _name, _answer in {
@@ -264,8 +274,8 @@ for _name, _answer in {
     "half_a_chunk": H + b"transfer-encoding: chunked\r\n\r\n5\r\nha",
     "whole": OK,
 }.items():
-    add(f"secure-{_name}_closed", get_and_post, leaving(_answer, politely=True), tls=good)
-    add(f"secure-{_name}_cut_off", get_and_post, leaving(_answer, politely=False), tls=good)
+    add(f"secure-{_name}_closed", get_wait_post, leaving(_answer, politely=True), tls=good)
+    add(f"secure-{_name}_cut_off", get_wait_post, leaving(_answer, politely=False), tls=good)
 
 
 @case(raw(OK), tls=good)
