@@ -1,0 +1,1 @@
+"""Tests of the simulated network: its timeline, its drivers, its face."""
