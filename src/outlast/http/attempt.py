@@ -95,6 +95,8 @@ class Attempt:
             return Outcome.SUSPECT
         except TransportFailure as failure:
             self.failure = failure
+            if self.lease is not None:
+                self._note_sent(self.lease)
             self.drop()
             return Outcome.FAILED
         except BaseException:
@@ -200,6 +202,8 @@ class Attempt:
         return False
 
     def _note_sent(self, lease: Lease) -> None:
+        """Asked again when something has come of it: on a connection that is shared another
+        thread may have handed over what this one has queued."""
         if self.progress is Progress.NOT_SENT and lease.exchange.sent and not self.unprocessed:
             self.progress = Progress.SENT
             self.call.written()
@@ -266,6 +270,7 @@ class Attempt:
             raise TransportFailure("RemoteProtocolError", message, error) from error
         if isinstance(head, NeedData):
             return None
+        self._note_sent(lease)
         self.progress = Progress.RESPONSE_BEGUN
         return head
 
@@ -322,6 +327,7 @@ class Attempt:
     def _read_failed(self, lease: Lease, error: OSError) -> TransportFailure:
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
+        self._note_sent(lease)
         message = f"read from {lease.address}: {error}; {self.progress}"
         if self.broken is not None and str(self.broken) != str(error):
             message = f"{message}; write failed before: {self.broken}"

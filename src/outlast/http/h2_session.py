@@ -170,8 +170,8 @@ class H2Session:
             while self._next_move():
                 pass
         except OSError as error:
+            self.fail(error)  # first: what is queued must not go out once others have heard of it
             self._moving = False
-            self.fail(error)
 
     def _next_move(self) -> bool:
         with self._lock:
@@ -220,8 +220,10 @@ class H2Session:
         for exchange in heard:
             exchange.wake()
         if failure is not None:
-            self._hand_over()  # the reason goes out as GOAWAY
-            self.fail(failure)
+            try:
+                self._hand_over()  # the reason goes out as GOAWAY
+            finally:
+                self.fail(failure)
 
     def _wake(self, wanted: Callable[[Hearer], bool]) -> None:
         with self._lock:

@@ -1,0 +1,112 @@
+"""HTTP/2 under threads: one moves the bytes of all, and everybody's books must be right."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import httpx
+import pytest
+
+import outlast
+from outlast.net.address import Address
+from outlast.net.kernel import KernelNetwork, KernelStream
+from outlast.net.options import SocketPlan
+from tests.http.servers import BOUND, Peer, Seen, Server
+
+
+class Gate:
+    """Holds a thread that is about to send, once somebody has closed it."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.held = threading.Event()
+
+    def pass_through(self) -> None:
+        if not self.open.is_set():
+            self.held.set()
+            assert self.open.wait(BOUND)
+
+
+class GatedNetwork(KernelNetwork):
+    """The kernel's network; whatever is sent goes through a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gate()
+
+    def dial(self, address: Address, plan: SocketPlan) -> KernelStream:
+        gate = self.gate
+
+        class Gated(KernelStream):
+            def send(self, data: bytes | memoryview) -> int:
+                gate.pass_through()
+                return super().send(data)
+
+        return Gated.dial(address, plan)
+
+
+def answer_first_then_leave(peer: Peer) -> None:
+    """Answers a connection's first request; takes two more and hangs up on both."""
+    machine = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    machine.initiate_connection()
+    taken = 0
+    while taken < 3:
+        peer.send(machine.data_to_send())
+        data = peer.sock.recv(65_536)
+        if not data:
+            return
+        for event in machine.receive_data(data):
+            if isinstance(event, h2.events.StreamEnded):
+                taken += 1
+                peer.server.note(Seen("POST" if taken > 1 else "GET", "/", {}, b"", peer.number))
+                if taken == 1:
+                    machine.send_headers(event.stream_id, [(":status", "200")], end_stream=True)
+
+
+def until(done: Callable[[], Any]) -> None:
+    """Wait for other threads, with a bound."""
+    for _ in range(int(BOUND / 0.005)):
+        if done():
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("it has not come to that")
+
+
+def test_what_another_thread_has_sent_was_sent() -> None:
+    """A request that waits in the queue while another thread moves bytes goes out all the same:
+    when the server hangs up it may have been acted on, so a POST is not repeated."""
+    network = GatedNetwork()
+    with Server(answer_first_then_leave) as server:
+        transport = outlast.Transport(http1=False, http2=True, network=network)
+        with httpx.Client(transport=transport, timeout=BOUND) as client:
+            client.get(server.url)  # from here on the connection takes several
+            outcomes: list[BaseException] = []
+
+            def post() -> None:
+                with pytest.raises(httpx.RemoteProtocolError) as caught:
+                    client.post(server.url, content=b"order")
+                outcomes.append(caught.value)
+
+            network.gate.open.clear()
+            threads = [threading.Thread(target=post) for _ in range(2)]
+            threads[0].start()
+            assert network.gate.held.wait(BOUND)  # it moves bytes
+            threads[1].start()
+            (connection,) = transport._engine.pool._busy
+            session = connection.session
+            assert session is not None
+            until(lambda: [each.parked for each in session._all()] == [False, True])
+            network.gate.open.set()
+            for thread in threads:
+                thread.join(BOUND)
+                assert not thread.is_alive()
+        assert len(outcomes) == 2
+        assert server.methods == ["GET", "POST", "POST"]
+        for outcome in outcomes:
+            assert vars(outcome)["report"].progress is outlast.Progress.SENT
