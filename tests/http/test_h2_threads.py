@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import h2.config
@@ -16,11 +16,12 @@ import outlast
 from outlast.net.address import Address
 from outlast.net.kernel import KernelNetwork, KernelStream
 from outlast.net.options import SocketPlan
+from tests.http.h2_server import serve_h2
 from tests.http.servers import BOUND, Peer, Seen, Server
 
 
 class Gate:
-    """Holds a thread that is about to send, once somebody has closed it."""
+    """Holds the next thread that is about to send, once somebody has closed it."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -28,7 +29,7 @@ class Gate:
         self.held = threading.Event()
 
     def pass_through(self) -> None:
-        if not self.open.is_set():
+        if not self.open.is_set() and not self.held.is_set():
             self.held.set()
             assert self.open.wait(BOUND)
 
@@ -110,3 +111,64 @@ def test_what_another_thread_has_sent_was_sent() -> None:
         assert server.methods == ["GET", "POST", "POST"]
         for outcome in outcomes:
             assert vars(outcome)["report"].progress is outlast.Progress.SENT
+
+
+def spoil_the_second(peer: Peer) -> None:
+    """Answers a connection's first request, and the second with what no decoder can read."""
+    machine = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    machine.initiate_connection()
+    while True:
+        peer.send(machine.data_to_send())
+        data = peer.sock.recv(65_536)
+        if not data:
+            return
+        for event in machine.receive_data(data):
+            if isinstance(event, h2.events.StreamEnded) and event.stream_id == 1:
+                machine.send_headers(event.stream_id, [(":status", "200")], end_stream=True)
+            elif isinstance(event, h2.events.StreamEnded):
+                peer.wait(peer.server.gate)
+                peer.send(b"\0\0\1\1\4\0\0\0\3\xff")
+
+
+def test_whoever_comes_while_a_connection_breaks_goes_elsewhere() -> None:
+    """One thread has met a broken frame and is about to say goodbye: a request that comes at this
+    moment is no protocol error of the caller's, and neither is the rest of an upload."""
+    network = GatedNetwork()
+    with Server(spoil_the_second, serve_h2) as server:
+        transport = outlast.Transport(http1=False, http2=True, network=network)
+        with httpx.Client(transport=transport, timeout=BOUND) as client:
+            client.get(server.url)
+            uploading, go_on = threading.Event(), threading.Event()
+            errors: list[BaseException] = []
+
+            def body() -> Iterator[bytes]:
+                yield b"first"
+                uploading.set()
+                assert go_on.wait(BOUND)
+                yield b"second"
+
+            def call(**more: Any) -> None:
+                with pytest.raises(httpx.TransportError) as caught:
+                    client.post(server.url, **more)
+                errors.append(caught.value)
+
+            upload = threading.Thread(target=call, kwargs={"content": body()})
+            upload.start()
+            assert uploading.wait(BOUND)
+            spoiled = threading.Thread(target=call, kwargs={"content": b"order"})
+            spoiled.start()
+            (connection,) = transport._engine.pool._busy
+            session = connection.session
+            assert session is not None
+            until(lambda: any(each.parked for each in session._all()))
+            network.gate.open.clear()
+            server.gate.set()
+            assert network.gate.held.wait(BOUND)
+            assert client.get(f"{server.url}/other").text == "/other"
+            go_on.set()
+            until(lambda: [each.parked for each in session._all()] == [True, False])
+            network.gate.open.set()
+            for thread in (upload, spoiled):
+                thread.join(BOUND)
+                assert not thread.is_alive()
+        assert [type(error) for error in errors] == [httpx.RemoteProtocolError] * 2

@@ -64,6 +64,7 @@ class H2Session:
         self.network = network
         self.failure: Exception | None = None
         self.leaving = False  # GOAWAY came, or identifiers are used up
+        self._broken: Exception | None = None  # the same as `failure`, a moment before others hear
         self._settled = False  # the server has said how many streams it takes
         self._lock = Lock()
         self._h2 = _connection()
@@ -214,7 +215,8 @@ class H2Session:
                 for part in self._frames.split(data):
                     heard.update(self._received(part))
             except h2.exceptions.ProtocolError as error:
-                failure = h11.RemoteProtocolError(str(error))
+                failure = self._broken = h11.RemoteProtocolError(str(error))
+                self.leaving = True
             self._queue_out()
             self._wish_read = True
         for exchange in heard:
@@ -343,10 +345,11 @@ class H2Session:
 
     def _check(self) -> None:
         """Under the lock: refuse to begin or go on over a broken connection."""
-        if isinstance(self.failure, OSError):
-            raise self.failure
-        if self.failure is not None:
-            raise ConnectionResetError(f"the HTTP/2 connection has failed: {self.failure}")
+        failure = self.failure or self._broken
+        if isinstance(failure, OSError):
+            raise failure
+        if failure is not None:
+            raise ConnectionResetError(f"the HTTP/2 connection has failed: {failure}")
 
 
 def _connection() -> h2.connection.H2Connection:
