@@ -8,7 +8,7 @@ documented and come later: they are refused by name. Anything else is refused wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from outlast.errors import NotAvailableYet
 from outlast.net.address import Address, literal, split_host_port
@@ -29,8 +29,7 @@ class Target:
     addresses: tuple[Address, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Scheme, host and port of a URL: what a connection may be shared for."""
 
     scheme: str

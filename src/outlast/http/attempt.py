@@ -27,6 +27,8 @@ from outlast.net.seam import Wait
 
 __all__ = ["Attempt", "Outcome"]
 
+FAILED_WRITE = (OSError, Unprocessed, *ProtocolError)
+
 
 class Outcome(Enum):
     """How a `go` ended."""
@@ -88,7 +90,7 @@ class Attempt:
             if self.lease is None:
                 place, self.place = self.place, False
                 self.lease = self.used = await check_out(self.call, self.number, place=place)
-            if not self.sent:
+            if not self.sent and not self._sends_at_once(self.lease):
                 await self._send(self.lease)
             self.head = await self._receive(self.lease)
         except _Suspect:
@@ -136,15 +138,25 @@ class Attempt:
 
     # -- out -------------------------------------------------------------------------------
 
-    async def _send(self, lease: Lease) -> None:
-        body = self.call.request.body
-        if not self.started:
-            self.started = True
-            self._queue_start(lease)
+    def _sends_at_once(self, lease: Lease) -> bool:
+        """Begin to send; True if all is done without a wait, as of nearly every request."""
+        if self.started:
+            return False
+        self.started = True
+        self._queue_start(lease)
+        if type(self.call.request.body) is not BytesBody:
+            return False
         try:
-            self.early = await self._push(lease)
-        except ProtocolError as error:
-            raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
+            self.sent = self._hand_over(lease)
+        except FAILED_WRITE as error:
+            self.early = self._stopped(lease, error)
+            self.sent = True
+        return self.sent
+
+    async def _send(self, lease: Lease) -> None:
+        """What is left to send."""
+        body = self.call.request.body
+        self.early = await self._push(lease)
         if isinstance(body, StreamBody) and not self.early:
             try:
                 self.early = await self._stream(lease, body)
@@ -189,17 +201,26 @@ class Attempt:
     async def _push(self, lease: Lease) -> bool:
         """Hand over what is queued. True: stop, the answer is coming before the request's end."""
         try:
-            while not lease.exchange.push():
-                self._note_sent(lease)
+            while not self._hand_over(lease):
                 if await self._blocked(lease):
                     return True
-        except OSError as error:
-            return self._write_failed(lease, error)
-        except Unprocessed as error:
-            raise self._unprocessed(lease, error) from error
+        except FAILED_WRITE as error:
+            return self._stopped(lease, error)
+        return False
+
+    def _hand_over(self, lease: Lease) -> bool:
+        try:
+            return lease.exchange.push()
         finally:
             self._note_sent(lease)
-        return False
+
+    def _stopped(self, lease: Lease, error: Exception) -> bool:
+        """No more can be sent; as `_push`."""
+        if isinstance(error, OSError):
+            return self._write_failed(lease, error)
+        if isinstance(error, Unprocessed):
+            raise self._unprocessed(lease, error) from error
+        raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
 
     def _note_sent(self, lease: Lease) -> None:
         """Asked again when something has come of it: on a connection that is shared another

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outlast.core.call import Call, CallPlan
-from outlast.core.deadline import Deadline, Stopwatch
+from outlast.core.deadline import NEVER, Deadline, Stopwatch
 from outlast.core.report import Report
 from outlast.http.connection import Connection
 from outlast.http.engine import Engine
@@ -117,7 +117,7 @@ class CallContext:
     @property
     def late(self) -> bool:
         """Whether the call's deadline has come."""
-        return self.deadline.at <= self.now()
+        return self.deadline is not NEVER and self.deadline.at <= self.now()
 
     def until(self, seconds: float | None) -> float:
         """Where a wait of `seconds` from now ends: by itself, or at the call's deadline."""

@@ -14,6 +14,7 @@ from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
 from outlast.http.engine import Engine
 from outlast.http.message import Request
+from outlast.http.ways import DIRECTLY
 from outlast.net.dial import errno_of
 from outlast.net.run import Strands, sleep_until
 
@@ -24,7 +25,8 @@ HOLD = 65_536  # bytes of a retryable answer that are kept, in case nothing bett
 
 async def run_call(engine: Engine, request: Request) -> Answer:
     """Carry one call out. Raises TransportFailure with its report."""
-    call = CallContext(engine, engine.settings.way.request(request))
+    way = engine.settings.way
+    call = CallContext(engine, request if way is DIRECTLY else way.request(request))
     call.service.request(call.report.started)
     first = Attempt(call, 0)
     try:

@@ -7,7 +7,7 @@ connection goes back at once, whatever ended the dial.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
@@ -25,7 +25,7 @@ ABANDONED = 1.0  # seconds between looks for places that garbage-collected answe
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
-async def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease:
+def check_out(call: CallContext, attempt: int, *, place: bool) -> Awaitable[Lease]:
     """A connection for attempt number `attempt`. Raises TransportFailure.
 
     `place`: the attempt brings a place in the pool along, and it is used up here. The first
@@ -35,8 +35,8 @@ async def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease:
     if call.request.trace is not None:
         from outlast.http.traced import TracedCheckout
 
-        return await TracedCheckout(call, attempt, call.request.trace).run(place)
-    return await Checkout(call, attempt).run(place)
+        return TracedCheckout(call, attempt, call.request.trace).run(place)
+    return Checkout(call, attempt).run(place)
 
 
 class Checkout:
@@ -57,7 +57,13 @@ class Checkout:
         self._check_open()
         tried = self.call.tried
         fresh = [each for each in order if each not in tried] if tried else order
-        grant = await self._grant(fresh)
+        route = self.call.request.route
+        want = Want(route, fresh, self.call.policy.idle_expiry, self.engine.multiplexed(route))
+        grant, dead = self.engine.pool.take(want, self.call.now())
+        if dead:
+            self.engine.close(dead)
+        if grant is None:
+            grant = await self._queue(want)
         while isinstance(grant, Connection):
             if grant.leases > 1 or grant.quiet():
                 return self._use(grant, "reused")
@@ -71,14 +77,6 @@ class Checkout:
             raise TransportFailure("ConnectError", message, final=True)
 
     # -- the pool --------------------------------------------------------------------------
-
-    async def _grant(self, order: Sequence[Address]) -> Connection | Grant:
-        call = self.call
-        route = call.request.route
-        want = Want(route, order, call.policy.idle_expiry, self.engine.multiplexed(route))
-        grant, dead = self.engine.pool.take(want, call.now())
-        self.engine.close(dead)
-        return grant if grant is not None else await self._queue(want)
 
     async def _queue(self, want: Want) -> Connection | Grant:
         """Stand in line for a connection or a place."""
@@ -104,9 +102,11 @@ class Checkout:
         return grant
 
     def _use(self, connection: Connection, what: str) -> Lease:
-        self.call.tried.add(connection.address)
-        connection.limit(self.call.user_timeout)
-        self.call.note(connection, self.attempt, what)
+        call = self.call
+        call.tried.add(connection.address)
+        if connection.user_timeout != call.user_timeout:
+            connection.limit(call.user_timeout)
+        call.note(connection, self.attempt, what)
         return connection.lease()
 
     # -- a new connection ------------------------------------------------------------------

@@ -176,9 +176,8 @@ class Engine:
 
     def release(self, lease: Lease) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it."""
-        connection, reusable = lease.connection, lease.exchange.leave()
-        if not self._keep(connection, reusable=reusable):
-            connection.stream.close()
+        if not self._keep(lease.connection, reusable=lease.exchange.leave()):
+            lease.connection.stream.close()
 
     def _keep(self, connection: Connection, *, reusable: bool) -> bool:
         """Give a connection back to the pool; False if it is to be closed."""

@@ -8,6 +8,7 @@ connection's use.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import h11
 
@@ -20,16 +21,19 @@ __all__ = ["H1Exchange"]
 MAX_HEAD = 100 * 1024  # httpcore's limit for a response head
 CHUNK = 65_536
 JOIN = 65_536  # up to this size head and body leave in one piece
+END = h11.EndOfMessage()
 
 
 class H1Exchange:
     """A connection's exchange, made ready again for each request. See `Exchange`."""
 
     __slots__ = (
+        "_given",
         "_h11",
         "_queue",
         "_reading",
         "_stream",
+        "_valid",
         "_whole",
         "_writing",
         "begun",
@@ -45,6 +49,9 @@ class H1Exchange:
         self._reading = ((stream, READ),)
         self._writing = ((stream, READ | WRITE),)
         self._queue: list[bytes | memoryview] = []
+        # The last request's header fields as the caller gave them, and as h11 has found them valid.
+        self._given: list[tuple[bytes, bytes]] | None = None
+        self._valid: Any = None  # of a type that h11 does not export
         self._whole = True  # all that was queued has been handed over
         self.ended = False
         self.begun = False
@@ -59,7 +66,14 @@ class H1Exchange:
         """See `Exchange.start`."""
         self.begun = False
         self.mark = self._stream.written
-        event = h11.Request(method=method.encode("ascii"), target=target, headers=list(headers))
+        known = headers == self._given  # most requests of a client carry the same header fields
+        event = h11.Request(
+            method=method.encode("ascii"),
+            target=target,
+            headers=self._valid if known else list(headers),
+        )
+        if not known:
+            self._given, self._valid = list(headers), event.headers
         self._queue = [self._h11.send(event) or b""]
         self._whole = False
 
@@ -69,7 +83,7 @@ class H1Exchange:
 
     def end(self) -> None:
         """See `Exchange.end`."""
-        end = self._h11.send(h11.EndOfMessage())
+        end = self._h11.send(END)
         if end:
             self._queue.append(end)
 
@@ -108,45 +122,43 @@ class H1Exchange:
 
     def head(self) -> Head | NeedData:
         """See `Exchange.head`. Interim responses (1xx) are passed over, but for 101."""
-        while True:
-            if self.ended and not self.begun:
+        if not self.begun:  # nothing has come that h11 does not know of
+            if self.ended:
                 raise PeerClosed
-            event = self._h11.next_event()
+            return NEED_DATA
+        while True:
+            event: Any = self._h11.next_event()
             if event is h11.NEED_DATA:
                 return NEED_DATA
-            if isinstance(event, h11.InformationalResponse) and event.status_code != 101:
+            kind = type(event)  # isinstance() of h11's classes, which are abstract, is slow
+            if kind is h11.InformationalResponse and event.status_code != 101:
                 continue
-            if isinstance(event, (h11.Response, h11.InformationalResponse)):
-                return Head(
-                    event.status_code,
-                    event.headers.raw_items(),
-                    b"HTTP/" + event.http_version,
-                    event.reason,
-                )
-            raise h11.RemoteProtocolError(f"expected a response, got {type(event).__name__}")
+            if kind is not h11.Response and kind is not h11.InformationalResponse:
+                raise h11.RemoteProtocolError(f"expected a response, got {kind.__name__}")
+            fields, version = event.headers.raw_items(), b"HTTP/" + event.http_version
+            return Head(event.status_code, fields, version, event.reason)
 
     def body(self) -> bytes | NeedData:
         """See `Exchange.body`."""
         while True:
-            event = self._h11.next_event()
+            event: Any = self._h11.next_event()
             if event is h11.NEED_DATA:
                 return NEED_DATA
-            if isinstance(event, h11.Data):
-                if event.data:
-                    return bytes(event.data)
-                continue
-            return b""
+            if type(event) is not h11.Data:
+                return b""
+            if event.data:
+                return bytes(event.data)
 
     def leave(self) -> bool:
         """See `Exchange.leave`."""
         if not self._whole:  # answered before all was sent: the rest would begin the next request
             return False
-        ours, theirs = self._h11.our_state, self._h11.their_state
-        if ours is not h11.DONE or theirs is not h11.DONE or self.ended:
+        if self.ended or self._h11.trailing_data[0]:  # bytes after the response: whose are they?
             return False
-        if self._h11.trailing_data[0]:  # bytes after the response: whose are they?
+        try:
+            self._h11.start_next_cycle()
+        except h11.LocalProtocolError:  # one side is not done, or has said that it will close
             return False
-        self._h11.start_next_cycle()
         return True
 
     def hand_over(self) -> bytes:

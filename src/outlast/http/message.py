@@ -7,7 +7,6 @@ consumed from the moment it is first asked for a chunk, and is never replayed af
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from outlast.policy import Policy
@@ -59,19 +58,11 @@ class Timeouts(NamedTuple):
     pool: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """What a connection may be shared for: an origin, and the name that TLS has verified."""
 
     origin: Origin
     server_name: str
-    number: int = field(init=False, repr=False, compare=False)  # its hash, reckoned once
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "number", hash((self.origin, self.server_name)))
-
-    def __hash__(self) -> int:
-        return self.number
 
 
 class Request(NamedTuple):

@@ -143,8 +143,10 @@ class Pool:
         """
         with self._lock:
             kept = not self._end_lease(connection, reusable=reusable, now=now)
-            self._advance(now)
-        self._ring()
+            if self._queue:
+                self._advance(now)
+        if self._bells:
+            self._ring()
         return kept
 
     def disown(self, connection: Connection) -> bool:
@@ -260,14 +262,16 @@ class Pool:
     def _begin_lease(self, connection: Connection) -> None:
         connection.leases += 1
         self._busy[connection] = None
-        self._shared.add(connection)
+        if connection.session is not None:
+            self._shared.add(connection)
 
     def _end_lease(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
         """One exchange less on a connection. Returns it if it is to be closed."""
         connection.leases -= 1
         if not connection.leases:
             self._busy.pop(connection, None)
-            self._shared.drop(connection)
+            if connection.session is not None:
+                self._shared.drop(connection)
             return self._settle(connection, reusable=reusable, now=now)
         if not reusable:
             self._shared.drop(connection)
@@ -299,12 +303,6 @@ class Pool:
             dead.append(connection)
             self._free_place()
         return None
-
-    def _push(self, connection: Connection, now: float) -> None:
-        connection.idle_since = now
-        key = (connection.route, connection.address)
-        self._stacks.setdefault(key, deque()).append(connection)
-        self._by_age[connection] = None
 
     def _forget(self, connection: Connection) -> None:
         """Remove an idle connection that is the coldest of its stack."""
@@ -341,7 +339,11 @@ class Pool:
             self._grant(ticket, PLACE)
             return [connection]
         if fit and len(self._by_age) < self._limits.max_keepalive:
-            self._push(connection, now)
+            connection.idle_since = now
+            self._stacks.setdefault((connection.route, connection.address), deque()).append(
+                connection
+            )
+            self._by_age[connection] = None
             return []
         self._count -= 1
         return [connection]

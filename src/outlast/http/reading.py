@@ -34,7 +34,9 @@ def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | Strea
     url = request.url
     host = url.raw_host.decode("ascii")
     scheme = SCHEMES.get(url.scheme, "")
-    port = DEFAULT_PORTS.get(scheme) if url.port is None else url.port
+    port = url.port
+    if port is None:
+        port = DEFAULT_PORTS.get(scheme)
     if not scheme or port is None or not host:
         raise TransportFailure(
             "UnsupportedProtocol", f"{url!s} is no http:// or https:// URL with a host"

@@ -162,6 +162,4 @@ def _response(family: Family, answer: Answer, stream: object, below: object) -> 
         extensions["reason_phrase"] = head.reason
     elif answer.lease is not None:
         extensions["stream_id"] = answer.lease.exchange.number
-    return family.response(
-        head.status, headers=list(head.headers), stream=stream, extensions=extensions
-    )
+    return family.response(head.status, headers=head.headers, stream=stream, extensions=extensions)

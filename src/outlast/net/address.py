@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["UNIX", "Address", "literal", "split_host_port", "unix_address"]
 
 UNIX: int | None = getattr(socket, "AF_UNIX", None)  # None: the platform has no Unix sockets
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """One address of one family, ready for connect(2): host and port, or a Unix socket's path."""
 
     family: int

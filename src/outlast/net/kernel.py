@@ -28,7 +28,7 @@ from outlast.net.options import (
     apply_to_established,
     user_timeout_option,
 )
-from outlast.net.seam import Lookup, Ready, Wait, Waiter
+from outlast.net.seam import Lookup, Waiter
 from outlast.net.tcpinfo import TCP_INFO, read_send_state
 
 __all__ = ["KernelNetwork", "KernelStream", "kernel"]
@@ -197,26 +197,15 @@ class KernelNetwork:
         self._background = Background(self)
         _networks.add(self)
 
-    @property
-    def tells(self) -> bool:
-        """See `Network.tells`: Linux does."""
-        return TCP_INFO is not None
-
-    def now(self) -> float:
-        """See `Network.now`: the monotonic clock."""
-        return time.monotonic()
+    tells = TCP_INFO is not None  # Linux does
+    now = staticmethod(time.monotonic)  # asked some ten times a request
 
     def wall_clock(self) -> float:
         """See `Network.wall_clock`."""
         return time.time()
 
-    def wait(self, wait: Wait) -> Ready:
-        """See `Network.wait`."""
-        return wait_in_thread(wait)
-
-    async def wait_async(self, wait: Wait) -> Ready:
-        """See `Network.wait_async`."""
-        return await wait_in_loop(wait)
+    wait = staticmethod(wait_in_thread)
+    wait_async = staticmethod(wait_in_loop)
 
     def rng(self, name: str) -> Random:  # noqa: ARG002  only a simulation has use for the name
         """See `Network.rng`: seeded by the operating system."""

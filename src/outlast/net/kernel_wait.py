@@ -68,11 +68,10 @@ def _timeout(until: float) -> float:
 
 def wait_in_thread(wait: Wait) -> Ready:
     """Block until something of `wait` is ready or its time has come."""
+    if len(wait.interests) == 1 and wait.interests[0][1]:  # what nearly every request waits for
+        return _await_one(wait.interests, wait.until)
     interests, until = wait.interests, wait.until
-    if len(interests) == 1 and interests[0][1]:  # one stream: what nearly every request waits for
-        waiters = []
-    else:
-        waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
+    waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
     while True:
         timeout = _timeout(until)
         ready: Ready
@@ -180,33 +179,44 @@ class _Bell:
             self._rope.close()
 
 
-def _by_poll(interests: Sequence[Any], timeout: float) -> list[Any]:
+def _poll_one(interests: Sequence[Any], until: float) -> Ready:
+    ((stream, mask),) = interests
+    number = stream.fileno()
+    if number < 0:
+        return [stream]
     poller = select.poll()
-    milliseconds = math.ceil(timeout * 1000)
-    if len(interests) == 1 and (number := interests[0][0].fileno()) >= 0:
-        stream, mask = interests[0]
-        poller.register(number, _events(mask))
-        return [stream] if poller.poll(milliseconds) else []
+    poller.register(number, _BY_MASK[mask])
+    while not poller.poll(math.ceil(_timeout(until) * 1000)):
+        if time.monotonic() >= until:
+            return ()
+    return [stream]
+
+
+def _select_one(interests: Sequence[Any], until: float) -> Ready:
+    while not (ready := _by_select(interests, _timeout(until))):
+        if time.monotonic() >= until:
+            return ()
+    return ready
+
+
+def _by_poll(interests: Sequence[Any], timeout: float) -> list[Any]:
     closed = _closed(interests)
     if closed:
         return closed
+    poller = select.poll()
     wanted: dict[int, int] = {}
     numbers = []
     for stream, mask in interests:
         number = stream.fileno()
         numbers.append(number)
-        wanted[number] = wanted.get(number, 0) | _events(mask)
+        wanted[number] = wanted.get(number, 0) | _BY_MASK[mask]
         poller.register(number, wanted[number])
-    found = dict(poller.poll(milliseconds))
+    found = dict(poller.poll(math.ceil(timeout * 1000)))
     ready: dict[Any, None] = {}
     for number, (stream, mask) in zip(numbers, interests, strict=True):
-        if found.get(number, 0) & (_events(mask) | _FAILED):
+        if found.get(number, 0) & (_BY_MASK[mask] | _FAILED):
             ready[stream] = None
     return list(ready)
-
-
-def _events(mask: int) -> int:
-    return _BY_MASK[mask]
 
 
 def _closed(interests: Sequence[Any]) -> list[Any]:
@@ -231,9 +241,9 @@ def _by_select(interests: Sequence[Any], timeout: float) -> list[Any]:
 if hasattr(select, "poll"):
     _FAILED = select.POLLERR | select.POLLHUP | select.POLLNVAL
     _BY_MASK = (0, select.POLLIN, select.POLLOUT, select.POLLIN | select.POLLOUT)
-    _poll = _by_poll
+    _poll, _await_one = _by_poll, _poll_one
 else:
-    _poll = _by_select
+    _poll, _await_one = _by_select, _select_one
 
 
 # -- tasks ---------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Service:
         Each call takes a turn (round robin): ask once per attempt.
         """
         self._turn += 1  # two threads that get the same turn do no harm
-        return self.arrange(self._order, now)
+        return self._order if len(self._order) < 2 else self.arrange(self._order, now)
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
         """`addresses` in this turn's order, the shunned ones last.
