@@ -21,9 +21,9 @@ from typing import Any
 
 import anyio.lowlevel
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 from outlast.net.address import Address, literal
-from outlast.net.options import SocketPlan
+from outlast.net.options import Keepalive, SocketPlan
 from outlast.net.seam import READ, WRITE, Lookup, Ready, Stream, Wait, Waiter
 
 CONNECT = 0.001  # seconds that a dial takes, unless a line says otherwise
@@ -98,6 +98,8 @@ class FakeStream:
     notes: Sequence[str] = ()
     inbox: bytes = b""
     requests: list[bytes] = field(default_factory=list)
+    keepalive: Keepalive | None = None
+    keepalives: list[tuple[float, Keepalive]] = field(default_factory=list)
     looks: list[float] = field(default_factory=list)
     end: tuple[str, float] | None = None
     broken: OSError | None = None  # the next send says so
@@ -210,11 +212,11 @@ class FakeStream:
     def quiet(self) -> bool:
         return not self.incoming
 
-    def send_state(self) -> SendState | None:
+    def state(self) -> Sample | None:
         now = self.network.time
         if now > self.stands_at:
             self.looks.append(seconds(now))
-        return SendState(
+        return Sample(
             unacked=int(self.written > self.acknowledged),
             acked=self.acknowledged,
             window=65_535 if self.room > 0 else 0,
@@ -222,6 +224,14 @@ class FakeStream:
             backoff=0,
             heard=0.0 if self.room <= 0 else now - self.heard,  # a closed window answers probes
         )
+
+    send_state = state
+
+    def linked(self) -> bool:
+        return True
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        self.keepalives.append((seconds(self.network.time), keepalive))
 
     def set_user_timeout(self, seconds_: float) -> None:
         self.user_timeouts.append((seconds(self.network.time), seconds_))

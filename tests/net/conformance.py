@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tests.net.conformance_background import Background
 from tests.net.conformance_cancel import Cancellation
+from tests.net.conformance_liveness import Liveness
 from tests.net.conformance_lookup import Lookups
 from tests.net.conformance_streams import Streams
 from tests.net.conformance_waits import Waits
@@ -15,5 +16,5 @@ from tests.net.conformance_waits import Waits
 __all__ = ["SeamConformance"]
 
 
-class SeamConformance(Waits, Lookups, Streams, Cancellation, Background):
+class SeamConformance(Waits, Lookups, Streams, Liveness, Cancellation, Background):
     """The whole suite."""

@@ -134,29 +134,6 @@ class Streams(SeamTests):
 
         drive(engine)
 
-    def test_the_sending_side_is_known_or_nothing_is(self, world: World, drive: Driver) -> None:
-        net = world.network
-
-        async def engine() -> None:
-            stream, peer = await connection(world)
-            for size in (10, 100_000):
-                await write(net, stream, bytes(size))
-                left = size
-                while left:
-                    left -= len(await peer.recv(left))
-                await peer.send(b"got it")  # carries the acknowledgement of all that came before
-                await read(net, stream)
-                state = stream.send_state()
-                if state is not None:
-                    assert (state.unacked, state.acked, state.backoff) == (0, stream.written, 0)
-                    assert state.window > 0
-                    assert 0 < state.rtt < PATIENCE
-                    assert 0 <= state.heard < PATIENCE
-            stream.close()
-            peer.close()
-
-        drive(engine)
-
     def test_a_user_timeout_can_be_set_and_lifted(self, world: World, drive: Driver) -> None:
         async def engine() -> None:
             stream, peer = await connection(world)

@@ -17,9 +17,9 @@ from typing import Any
 
 import anyio
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 from outlast.net.address import Address, literal
-from outlast.net.options import SocketPlan
+from outlast.net.options import Keepalive, SocketPlan
 from outlast.net.seam import READ, WRITE, Lookup, Ready, Stream, Wait, Waiter
 
 PORT = 80
@@ -119,9 +119,20 @@ class ScriptedStream:
         """See `Stream.quiet`."""
         return self.end is None
 
-    def send_state(self) -> SendState | None:
-        """See `Stream.send_state`."""
+    def state(self) -> Sample | None:
+        """See `Stream.state`."""
         return None
+
+    send_state = state
+
+    def linked(self) -> bool:
+        """See `Stream.linked`."""
+        return True
+
+    keepalive: Keepalive | None = None
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """See `Stream.set_keepalive`."""
 
     def set_user_timeout(self, seconds: float) -> None:
         """See `Stream.set_user_timeout`."""

@@ -165,6 +165,41 @@ def test_a_user_timeout_is_moved_while_somebody_watches(world: KernelWorld) -> N
 
 
 @LINUX
+def test_keepalive_is_hurried_and_restored(world: KernelWorld) -> None:
+    stream = connected(world.network, world.listen(), SocketPlan(keepalive=Keepalive(7, 3, 4)))
+    assert stream.keepalive == Keepalive(7, 3, 4)
+    for each in (Keepalive(1, 1, 4), Keepalive(1, 1, 4), Keepalive(7, 3, 4)):
+        stream.set_keepalive(each)
+        held = read_back(stream.detach())
+        assert (held["idle"], held["interval"], held["count"], held["keepalive"]) == (
+            *(each.idle, each.interval, each.count),
+            1,
+        )
+    stream.close()
+    stream.set_keepalive(Keepalive(1, 1, 4))
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "plan",
+    [
+        SocketPlan(keepalive=None),
+        SocketPlan(extra=((TCP, 4, 77),)),
+        SocketPlan(extra=((TCP, 5, 3),)),
+        SocketPlan(extra=((TCP, 6, 3),)),
+        SocketPlan(extra=((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 0),)),
+    ],
+)
+def test_keepalive_that_is_the_callers_is_not_touched(world: KernelWorld, plan: SocketPlan) -> None:
+    stream = connected(world.network, world.listen(), plan)
+    before = read_back(stream.detach())
+    assert stream.keepalive is None
+    stream.set_keepalive(Keepalive(1, 1, 6))
+    assert read_back(stream.detach()) == before
+    stream.close()
+
+
+@LINUX
 @pytest.mark.parametrize(
     ("option", "code"),
     [

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import pytest
 import trustme
 
+from outlast.net.options import Keepalive
 from outlast.net.seam import Wait
 from outlast.net.tls import TlsStream, handshake
 from tests.net.tls_pair import (
@@ -321,9 +322,14 @@ def test_the_rest_is_the_connections_below() -> None:
     assert stream.fileno() == raw.fileno()
     assert stream.notes == raw.notes
     assert stream.written == raw.written > 0
-    assert stream.send_state() == raw.send_state()
+    assert stream.state() == raw.state()
     stream.set_user_timeout(2.5)
     assert raw.user_timeout == 2.5
+    assert stream.keepalive == raw.keepalive == Keepalive()
+    stream.set_keepalive(Keepalive(1, 1, 6))
+    assert raw.keepalive == Keepalive(1, 1, 6)
+    for raw.link in (True, False):
+        assert stream.linked() is raw.link
     stream.connected()
     assert raw.trail == ["connected"]
     with pytest.raises(TypeError, match=r"10\.0\.0\.1:443"):

@@ -75,8 +75,11 @@ def test_no_option_of_tcp_is_tried(listener: socket.socket) -> None:
     with contextlib.closing(dialled(listener)) as stream:
         stream.connected()
         assert list(stream.notes) == []
-        assert stream.send_state() is None
+        assert stream.state() is None
+        assert stream.linked()
+        assert stream.keepalive is None
         stream.set_user_timeout(1.0)
+        stream.set_keepalive(Keepalive())
         assert not stream.detach().getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 

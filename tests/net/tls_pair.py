@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import trustme
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 from outlast.net.address import Address
+from outlast.net.options import Keepalive
 from outlast.net.seam import WRITE, Wait
 from outlast.net.tls import TlsStream, handshake
 from tests.net.scripted import at
@@ -61,6 +62,8 @@ class MemoryStream:
         self.send_failure: OSError | None = None
         self.trail: list[str] = []
         self.user_timeout = -1.0
+        self.link = True
+        self.keepalive: Keepalive | None = Keepalive()
 
     def connected(self) -> None:
         """See `Stream.connected`."""
@@ -96,9 +99,19 @@ class MemoryStream:
         """See `Stream.quiet`."""
         return not (self.inbox or self.eof or self.failure)
 
-    def send_state(self) -> SendState | None:
-        """See `Stream.send_state`."""
-        return SendState(0, self.written, 1, 0.001, 0, 0.0)
+    def state(self) -> Sample | None:
+        """See `Stream.state`."""
+        return Sample(0, self.written, 1, 0.001, 0, 0.0)
+
+    send_state = state
+
+    def linked(self) -> bool:
+        """See `Stream.linked`."""
+        return self.link
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """See `Stream.set_keepalive`."""
+        self.keepalive = keepalive
 
     def set_user_timeout(self, seconds: float) -> None:
         """See `Stream.set_user_timeout`."""

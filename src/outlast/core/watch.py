@@ -10,7 +10,7 @@ trip is 200 ms) and TCP_INFO. Refuses to suspect a peer that has closed its wind
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from outlast.core.liveness import Sample
 
 __all__ = ["ResponseWatch", "SendState", "holds_user_timeout"]
 
@@ -19,21 +19,7 @@ ROUND_TRIPS = 4.0
 LONGEST_GAP = 2.0  # DESIGN section 6: a watched socket is sampled at least every 2 s
 
 
-@dataclass(frozen=True, slots=True)
-class SendState:
-    """What a kernel says of a connection's sending side.
-
-    `unacked`: segments in flight. `acked`: bytes of ours that the peer's kernel has, over the
-    connection's life. `window`: bytes the peer is willing to take. `rtt`: seconds. `backoff`:
-    doublings of the retransmission timer. `heard`: seconds since any ACK came.
-    """
-
-    unacked: int
-    acked: int
-    window: int
-    rtt: float
-    backoff: int
-    heard: float
+SendState = Sample
 
 
 class ResponseWatch:

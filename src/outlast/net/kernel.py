@@ -17,19 +17,23 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 from outlast.net.address import UNIX, Address
 from outlast.net.background import Background
 from outlast.net.kernel_wait import KernelWaiter, wait_in_loop, wait_in_thread
+from outlast.net.link import own_link_is_up
 from outlast.net.lookup import Resolver, system_addresses
 from outlast.net.options import (
+    Keepalive,
     SocketPlan,
     apply,
     apply_to_established,
+    keepalive_is_ours,
+    set_keepalive,
     user_timeout_option,
 )
 from outlast.net.seam import Lookup, Waiter
-from outlast.net.tcpinfo import TCP_INFO, read_send_state
+from outlast.net.tcpinfo import TCP_INFO, read_sample
 
 __all__ = ["KernelNetwork", "KernelStream", "kernel"]
 
@@ -42,6 +46,7 @@ class KernelStream:
 
     __slots__ = (
         "_closed",
+        "_keepalive",
         "_lock",
         "_plan",
         "_process",
@@ -55,6 +60,7 @@ class KernelStream:
     def __init__(self, sock: socket.socket, address: Address, plan: SocketPlan) -> None:
         self._sock = sock
         self._plan = plan
+        self._keepalive: Keepalive | None = None  # what stands, once it was changed
         self._lock = threading.Lock()  # between the owner's close and another thread's shut
         self._closed = False
         self.address = address
@@ -132,9 +138,17 @@ class KernelStream:
             return False
         return False
 
-    def send_state(self) -> SendState | None:
+    def state(self) -> Sample | None:
+        """See `Stream.state`."""
+        return read_sample(self._sock)
+
+    def send_state(self) -> Sample | None:
         """See `Stream.send_state`."""
-        return read_send_state(self._sock)
+        return self.state()
+
+    def linked(self) -> bool:
+        """See `Stream.linked`."""
+        return own_link_is_up(self._sock)
 
     def set_user_timeout(self, seconds: float) -> None:
         """See `Stream.set_user_timeout`. The caller's own setting is left as it is."""
@@ -146,6 +160,22 @@ class KernelStream:
             self._sock.setsockopt(socket.IPPROTO_TCP, number, value)
         except OSError:  # the connection is gone: whoever reads or writes next will hear why
             return
+
+    @property
+    def keepalive(self) -> Keepalive | None:
+        """See `Stream.keepalive`."""
+        return self._plan.keepalive if keepalive_is_ours(self._plan) else None
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """See `Stream.set_keepalive`."""
+        old = self._keepalive or self.keepalive
+        if old is None:
+            return
+        try:
+            set_keepalive(self._sock, old, keepalive)
+        except OSError:  # the connection is gone: whoever reads or writes next will hear why
+            return
+        self._keepalive = keepalive
 
     def close(self) -> None:
         """See `Stream.close`."""

@@ -25,6 +25,8 @@ __all__ = [
     "SocketPlan",
     "apply",
     "apply_to_established",
+    "keepalive_is_ours",
+    "set_keepalive",
     "user_timeout_option",
 ]
 
@@ -164,6 +166,26 @@ def apply_to_established(sock: socket.socket, plan: SocketPlan) -> list[str]:
     option = _Option("RTO cap", TCP, NUMBERS["rto_max"], round(plan.rto_max * 1000))
     note = _set(sock, option, {given[:2] for given in plan.extra})
     return [note] if note else []
+
+
+def keepalive_is_ours(plan: SocketPlan) -> bool:
+    """Whether keepalive stands by this plan and the caller has set nothing of it."""
+    theirs = {given[:2] for given in plan.extra}
+    names = (NUMBERS["idle"], NUMBERS["interval"], NUMBERS["count"])
+    ours = {(TCP, number) for number in names} | {(socket.SOL_SOCKET, socket.SO_KEEPALIVE)}
+    return plan.keepalive is not None and not theirs & ours
+
+
+def set_keepalive(sock: socket.socket, old: Keepalive, new: Keepalive) -> None:
+    """Change keepalive on a connection where `old` stands. Raises OSError.
+
+    The idle time goes last, and always: on Linux it is what starts the timer anew, and where it
+    has passed already a probe leaves at once (linux-tcp facts 6.2).
+    """
+    for name in ("count", "interval", "idle"):
+        number, value = NUMBERS[name], getattr(new, name)
+        if number is not None and (name == "idle" or value != getattr(old, name)):
+            sock.setsockopt(TCP, number, value)
 
 
 # A flag may read back as any number but 0 (macOS: SO_KEEPALIVE gives 8).

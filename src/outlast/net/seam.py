@@ -19,9 +19,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from outlast.core.watch import SendState
+    from outlast.core.liveness import Sample
     from outlast.net.address import Address
-    from outlast.net.options import SocketPlan
+    from outlast.net.options import Keepalive, SocketPlan
 
 __all__ = [
     "READ",
@@ -90,11 +90,28 @@ class Stream(Protocol):
     def quiet(self) -> bool:
         """Whether an idle connection is as it was left: open, and nothing arrived."""
 
-    def send_state(self) -> SendState | None:
-        """What the kernel knows of the sending side; None where it tells nothing."""
+    def state(self) -> Sample | None:
+        """What the kernel knows of the connection now; None where it tells nothing."""
+
+    def send_state(self) -> Sample | None:
+        """The same, by its former name."""
+
+    def linked(self) -> bool:
+        """Whether this machine's own link is up, so that silence tells against the peer; True
+        where that cannot be told. Asked before a peer is held suspect, not more often."""
 
     def set_user_timeout(self, seconds: float) -> None:
         """Let the kernel give up unacknowledged data after so long; 0 switches it off."""
+
+    @property
+    def keepalive(self) -> Keepalive | None:
+        """What the plan wanted of keepalive; None where it is off or the caller's own, so that
+        nobody may change it."""
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """Have the kernel probe so from now on. Where `keepalive.idle` seconds have passed without
+        a packet already, a probe leaves at once. Nothing happens where `self.keepalive` is None,
+        or where the connection is gone."""
 
     def close(self) -> None:
         """End in good order, without waiting. Idempotent."""
@@ -147,7 +164,7 @@ class Network(Protocol):
 
     @property
     def tells(self) -> bool:
-        """Whether streams tell of their sending side (`Stream.send_state`)."""
+        """Whether streams tell what their kernel knows (`Stream.state`)."""
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward; shared by threads and event loops."""

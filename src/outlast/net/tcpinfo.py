@@ -1,4 +1,4 @@
-"""What Linux tells of a connection's sending side: TCP_INFO, parsed.
+"""What Linux tells of a connection: TCP_INFO, parsed.
 
 Offsets are those of linux/tcp.h (linux-tcp facts 2.3). Older kernels return a shorter buffer:
 what it does not reach is not guessed. Other systems: None.
@@ -10,19 +10,20 @@ import socket
 import struct
 import sys
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 
-__all__ = ["TCP_INFO", "read_send_state"]
+__all__ = ["TCP_INFO", "read_sample"]
 
 TCP_INFO = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
-LENGTH = 232  # up to and including snd_wnd, Linux 5.4
-_BACKOFF = 4
-_UNACKED = struct.Struct("=I")
-_U64 = struct.Struct("=Q")
+# Up to and including snd_wnd, Linux 5.4: state, probes, backoff, unacked, last_data_sent,
+# last_data_recv, last_ack_recv, rtt, total_retrans, bytes_acked, segs_out, segs_in,
+# notsent_bytes, snd_wnd.
+_LAYOUT = struct.Struct("=B2xBB19xI16xI4xII8xI28xI16xQ8xIII80xI")
+LENGTH = _LAYOUT.size
 
 
-def read_send_state(sock: socket.socket) -> SendState | None:
-    """The sending side of `sock` now; None where the system has no such information."""
+def read_sample(sock: socket.socket) -> Sample | None:
+    """What the kernel knows of `sock` now; None where the system has no such information."""
     if TCP_INFO is None:
         return None
     try:
@@ -31,11 +32,21 @@ def read_send_state(sock: socket.socket) -> SendState | None:
         return None
     if len(raw) < LENGTH:
         return None
-    return SendState(
-        unacked=_UNACKED.unpack_from(raw, 24)[0],
-        acked=max(0, _U64.unpack_from(raw, 120)[0] - 1),  # the SYN counts as one (facts 2.3)
-        window=_UNACKED.unpack_from(raw, 228)[0],
-        rtt=_UNACKED.unpack_from(raw, 68)[0] / 1e6,
-        backoff=raw[_BACKOFF],
-        heard=_UNACKED.unpack_from(raw, 56)[0] / 1e3,
+    state, probes, backoff, unacked, *numbers, window = _LAYOUT.unpack(raw)
+    sent, received, heard, rtt, resent, acked, out, into, unsent = numbers
+    return Sample(
+        unacked=unacked,
+        acked=max(0, acked - 1),  # the SYN counts as one (facts 2.3)
+        window=window,
+        rtt=rtt / 1e6,
+        backoff=backoff,
+        heard=heard / 1e3,
+        state=state,
+        unsent=unsent,
+        probes=probes,
+        received=received / 1e3,
+        sent=sent / 1e3,
+        resent=resent,
+        segments_out=out,
+        segments_in=into,
     )

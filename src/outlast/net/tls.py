@@ -13,8 +13,9 @@ import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 from outlast.net.address import Address
+from outlast.net.options import Keepalive
 from outlast.net.seam import READ, WRITE, Stream, Wait
 
 if TYPE_CHECKING:
@@ -176,9 +177,26 @@ class TlsStream:
             return True
         return False
 
-    def send_state(self) -> SendState | None:
+    def state(self) -> Sample | None:
+        """See `Stream.state`."""
+        return self._raw.state()
+
+    def send_state(self) -> Sample | None:
         """See `Stream.send_state`."""
-        return self._raw.send_state()
+        return self._raw.state()
+
+    def linked(self) -> bool:
+        """See `Stream.linked`."""
+        return self._raw.linked()
+
+    @property
+    def keepalive(self) -> Keepalive | None:
+        """See `Stream.keepalive`."""
+        return self._raw.keepalive
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """See `Stream.set_keepalive`."""
+        self._raw.set_keepalive(keepalive)
 
     def set_user_timeout(self, seconds: float) -> None:
         """See `Stream.set_user_timeout`."""

@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 
-from outlast.core.watch import SendState
+from outlast.core.liveness import Sample
 from outlast.net.address import Address
 from outlast.net.kernel import KernelStream
 from outlast.net.options import LocalRefusal, SocketPlan, apply
@@ -48,9 +48,13 @@ class UnixStream(KernelStream):
     def connected(self) -> None:
         """See `Stream.connected`: it has been since the dial."""
 
-    def send_state(self) -> SendState | None:
-        """See `Stream.send_state`."""
+    def state(self) -> Sample | None:
+        """See `Stream.state`."""
         return None
+
+    def linked(self) -> bool:
+        """See `Stream.linked`: the peer is on this machine."""
+        return True
 
     def set_user_timeout(self, seconds: float) -> None:
         """See `Stream.set_user_timeout`: nothing is ever unacknowledged here."""

@@ -1,0 +1,60 @@
+"""What an endpoint's own network has taught: late ACKs and lost segments must not cry wolf.
+
+An endpoint whose late ACKs proved harmless twice is given more time, and one keepalive probe more
+is asked for with each tenfold of loss that it has lately shown (DESIGN section 6). Refuses to
+count as loss what a peer that was never heard again did not answer.
+
+All watches of an endpoint share one, also from several threads: an update that is lost between
+two of them does no harm.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Tolerance"]
+
+ROUND_TRIPS = 4.0  # DESIGN section 6
+PATIENCE = 0.100  # seconds; DESIGN section 6
+LATE_PATIENCE = 0.250  # seconds; longer than a tail loss probe takes: 210 ms (linux-tcp facts 5.1)
+HARMLESS = 2  # late ACKs
+PROBES = 3  # sent without an answer, so that two are known to be lost; DESIGN section 6
+TENFOLDS = (0.001, 0.01, 0.1)  # shares of loss; above each, one probe more
+LATELY = 200  # segments, after which older ones count half
+LEAST_SEEN = 20  # segments; a single loss among fewer is not yet a tenth
+
+
+class Tolerance:
+    """How much is borne of one endpoint before it is suspect."""
+
+    __slots__ = ("_late", "_lost", "_seen")
+
+    def __init__(self) -> None:
+        self._late = 0
+        self._seen = 0.0
+        self._lost = 0.0
+
+    def late(self) -> None:
+        """An ACK came so late that the endpoint was suspect, and it came."""
+        self._late += 1
+
+    def count(self, segments: int, lost: int) -> None:
+        """So many segments were sent, and so many of them lost, while the endpoint was alive."""
+        self._seen += segments
+        self._lost += min(lost, segments)
+        if self._seen > LATELY:
+            self._seen /= 2
+            self._lost /= 2
+
+    @property
+    def loss(self) -> float:
+        """The share of segments lost lately, there or back."""
+        return self._lost / max(self._seen, LEAST_SEEN)
+
+    @property
+    def probes(self) -> int:
+        """Keepalive probes sent in a row without an answer that make the endpoint suspect."""
+        return PROBES + sum(self.loss > share for share in TENFOLDS)
+
+    def patience(self, rtt: float) -> float:
+        """Seconds that an ACK may take; `rtt` in seconds."""
+        least = LATE_PATIENCE if self._late >= HARMLESS else PATIENCE
+        return max(ROUND_TRIPS * rtt, least)
