@@ -304,7 +304,7 @@ class H2Session:
         with self._lock:
             try:
                 self._h2.increment_flow_control_window(size, number)
-            except h2.exceptions.ProtocolError:  # the stream has ended meanwhile
+            except (h2.exceptions.ProtocolError, KeyError):  # ended meanwhile, or forgotten by h2
                 return
             self._queue_out()
         self.move()
