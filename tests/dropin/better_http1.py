@@ -13,11 +13,6 @@ LENGTH = Better(
     "h11.LocalProtocolError, 200 | POST /1 | POST /2",
     "LocalProtocolError, 200 | POST /1 | POST /2",
 )
-ODD = (
-    "ConnectError, 200, ConnectError, {}, 200, ConnectError, 200, ConnectError, 200, InvalidURL, "
-    "ConnectError, ConnectError, ConnectError, ConnectError, ConnectError, idna.IDNAError, "
-    "InvalidURL | GET /x | GET /x | GET /x | GET /x"
-)
 ALONE = "POST /1 | GET /2"
 PAIRED = "POST /1, GET /2"
 
@@ -133,10 +128,10 @@ HTTP_1: Mapping[str, Better] = {
         ASYNCIO,
         sometimes=True,
     ),
-    "limits-odd_hosts": Better(
+    "limits-labels_that_cannot_be": Better(
         "own_errors",
-        ODD.format("UnicodeError"),
-        ODD.format("ConnectError"),
+        "UnicodeError, UnicodeError, UnicodeError",
+        "ConnectError, ConnectError, ConnectError",
         frozenset({"threads", "trio"}),
     ),
     **dict.fromkeys(

@@ -130,6 +130,7 @@ CASES: Mapping[str, Better] = {
         "window",
         (f"200, {LOCAL} | GET /1, POST /2", "200, ReadTimeout | GET /1, POST /2"),
         "200, 200 | GET /1, POST /2",
+        families=frozenset({"httpx"}),
     ),
 }
 

@@ -10,13 +10,15 @@ __all__ = ["ASYNCIO", "LOOPS", "Better"]
 @dataclass(frozen=True)
 class Better:
     """A difference. `why`: its key in `REASONS`. `plain`: what httpx does, in the words of
-    `Record.words`, one of these where that is luck; `ours`: what outlast does. `worlds`: where;
-    elsewhere both do the same. `sometimes`: httpx may do the same too, as luck has it."""
+    `Record.words`, one of these where that is luck; `ours`: what outlast does. `worlds` and
+    `families`: where; elsewhere both do the same. `sometimes`: httpx may do the same too, as luck
+    has it."""
 
     why: str
     plain: str | tuple[str, ...]
     ours: str
     worlds: frozenset[str] = frozenset({"threads", "asyncio", "trio"})
+    families: frozenset[str] = frozenset({"httpx", "httpx2"})
     sometimes: bool = False
 
     def fits(self, plain: str, ours: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from tests.dropin.family import FAMILY
 from tests.dropin.stage import Line
 
 NOT_COMPARED = {"outlast"}  # what only one side has: the report
@@ -63,7 +64,7 @@ def raised(error: Exception, body: bytes = b"") -> Outcome:
     request = error.request if isinstance(error, httpx.RequestError) else None
     room = kind.__module__.partition(".")[0]
     return Outcome(
-        kind.__name__ if room in ("httpx", "builtins") else f"{room}.{kind.__name__}",
+        kind.__name__ if room in (FAMILY, "builtins") else f"{room}.{kind.__name__}",
         {
             "request": request and f"{request.method} {request.url}",
             "body": body,

@@ -19,7 +19,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import httpx
 
-import outlast
+from tests.dropin.family import OURS
 from tests.dropin.record import Outcome, Record, answered, raised
 from tests.dropin.stage import BOUND, Act, Line, Stage
 from tests.http.callers import run_now
@@ -202,7 +202,7 @@ class SyncSide(Side):
         super().__init__(stage, ours)
         transport, rest = _parted(arguments)
         if ours:
-            rest["transport"] = outlast.Transport(**transport)
+            rest["transport"] = OURS.Transport(**transport)
         elif TRANSPORT_ONLY & set(transport):
             rest["transport"] = httpx.HTTPTransport(**transport)
         else:
@@ -259,7 +259,7 @@ class AsyncSide(Side):
         super().__init__(stage, ours)
         transport, rest = _parted(arguments)
         if ours:
-            rest["transport"] = outlast.AsyncTransport(**transport)
+            rest["transport"] = OURS.AsyncTransport(**transport)
         elif TRANSPORT_ONLY & set(transport):
             rest["transport"] = httpx.AsyncHTTPTransport(**transport)
         else:
