@@ -1,0 +1,168 @@
+"""The wire between hosts: who has which address, and what becomes of a packet on its way.
+
+All hosts are on one link, as the lab's nodes are, so that a neighbour's silence looks as it does
+between real nodes. Addresses in `ON_LINK` networks are asked for on it; others have no route.
+
+Source: addresses as kubeadm's users choose them, see `kernel_lab`. Refuses fragmentation: segments
+of any size go through whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, NamedTuple
+
+from outlast.testing.simnet.draws import Draws
+from outlast.testing.simnet.packet import Segment, Unreachable
+from outlast.testing.simnet.states import ESTABLISHED
+from outlast.testing.simnet.timeline import Timeline
+
+if TYPE_CHECKING:
+    from outlast.testing.simnet.host import Host
+    from outlast.testing.simnet.tcp import Connection
+
+__all__ = ["Fabric", "Trace", "Way"]
+
+# Who it is about, and what happened; time is the timeline's.
+Trace = Callable[[str, str], None]
+
+_ON_LINK = tuple(ip_network(text) for text in ("10.244.0.0/16", "10.96.0.0/12", "fd00:10:244::/48"))
+_LOOPBACK = 10  # microseconds from a host to itself
+
+
+class Way(NamedTuple):
+    """A connection's way to its far end, while nothing can go wrong on it."""
+
+    peer: Connection
+    round_trip: int
+    confirm: Callable[[int], None]
+
+
+class Fabric:
+    """One link with everybody on it."""
+
+    def __init__(self, timeline: Timeline, draws: Draws) -> None:
+        self.timeline = timeline
+        self.draws = draws
+        self.trace: Trace | None = None
+        self.resting: dict[Connection, None] = {}
+        self.taps: list[Callable[[Segment], None]] = []  # these see every packet that is sent
+        self._owners: dict[str, Host] = {}
+        self._parted: set[frozenset[Host]] = set()
+        self._routes: dict[str, bool] = {}
+
+    # -- addresses -------------------------------------------------------------------------
+
+    def own(self, address: str, host: Host) -> None:
+        """Give `host` an address."""
+        self._owners[address] = host
+
+    def owner(self, address: str) -> Host | None:
+        """Whose address it is."""
+        return self._owners.get(address)
+
+    def has_route(self, address: str) -> bool:
+        """Whether a host would know where to send a packet for `address`."""
+        known = self._routes.get(address)
+        if known is None:
+            ip = ip_address(address)
+            known = self._routes[address] = any(ip in network for network in _ON_LINK)
+        return known or address in self._owners
+
+    # -- packets ---------------------------------------------------------------------------
+
+    def carry(self, source: Host, segment: Segment) -> None:
+        """Take a packet from `source` to the host that has its destination address."""
+        for tap in tuple(self.taps):
+            tap(segment)
+        target = self._owners.get(segment.dst[0])
+        if target is None or not source.up:
+            return
+        if target is source:
+            self.timeline.after(_LOOPBACK, partial(target.receive, segment))
+            return
+        if self._parted and frozenset((source, target)) in self._parted:
+            self._lost(segment)
+            return
+        away = source.link.away.judge(segment)
+        towards = target.link.towards.judge(segment) if away is not None else None
+        if away is None or towards is None:
+            self._lost(segment)
+            return
+        self.timeline.after(away + towards, partial(target.receive, segment))
+
+    def carry_error(self, source: Host, error: Unreachable) -> None:
+        """Take an ICMP error to whoever sent the packet that it is about."""
+        target = self._owners.get(error.segment.src[0])
+        if target is None:
+            return
+        delay = _LOOPBACK
+        if target is not source:
+            if not self.joined(source, target):
+                return
+            delay = source.link.away.delay + target.link.towards.delay
+        self.timeline.after(delay, partial(target.hear, error))
+
+    def _lost(self, segment: Segment) -> None:
+        if self.trace is not None:
+            self.trace(segment.label, f"lost: {segment!r}")
+
+    # -- the link layer --------------------------------------------------------------------
+
+    def joined(self, one: Host, other: Host) -> bool:
+        """Whether two hosts hear each other on the link."""
+        parted = bool(self._parted) and frozenset((one, other)) in self._parted
+        return one.up and other.up and not parted
+
+    def part(self, one: Host, other: Host, *, parted: bool = True) -> None:
+        """Cut two hosts off from each other, or join them again."""
+        self.disturbed()
+        pair = frozenset((one, other))
+        if parted:
+            self._parted.add(pair)
+        else:
+            self._parted.discard(pair)
+
+    # -- connections at rest ---------------------------------------------------------------
+
+    def disturbed(self) -> None:
+        """Something is about to change that packets may notice: whoever rests wakes up."""
+        for conn in tuple(self.resting):
+            conn.keepalive.wake()
+
+    def settle(self) -> None:
+        """Bring what resting connections have heard up to date."""
+        for conn in self.resting:
+            conn.keepalive.settle()
+
+    def clear_way(self, conn: Connection) -> Way | None:
+        """The way of an idle connection, if keepalive probes cannot but be answered on it."""
+        source = conn.host
+        if conn.state != ESTABLISHED or not conn.sender.idle or conn.receiver.owes:
+            return None
+        if self.taps or self._parted or not source.up or not source.link.plain:
+            return None
+        there = source.way_out(conn)
+        if there is None:
+            return None
+        target = self._owners.get(there[0])
+        if target is None or not target.up or not target.link.plain or target is source:
+            return None
+        peer = target.connections.get((there, conn.local))
+        if peer is None or peer.state != ESTABLISHED or peer.settings.keepalive:
+            return None
+        if not peer.sender.idle or peer.receiver.owes or peer.rest_with is not None:
+            return None
+        near = source.neighbours.reachable(there[0])
+        far = target.neighbours.reachable(conn.local[0])
+        if near is None or far is None:
+            return None
+
+        def confirm(when: int) -> None:
+            near.confirmed = max(near.confirmed, when)
+            far.confirmed = max(far.confirmed, when)
+
+        delays = (source.link.away, source.link.towards, target.link.away, target.link.towards)
+        return Way(peer, sum(each.delay for each in delays), confirm)

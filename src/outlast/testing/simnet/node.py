@@ -1,0 +1,176 @@
+"""A node of the simulated network and what can befall it: power loss, silence, a slow link.
+
+The names are the kernel lab's, so that a scenario runs on either. Power off is silence at once;
+power on is a reboot, and old connections are answered with RST.
+
+Source: `outlast.testing.node`. Refuses to switch the client node off, and pods on a node that is
+off.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from typing import TYPE_CHECKING
+
+from outlast.testing.simnet.host import Host
+from outlast.testing.simnet.pod import Pod, Program
+from outlast.testing.simnet.rules import SECOND, Kernel
+
+if TYPE_CHECKING:
+    from outlast.testing.simnet.world import World
+
+__all__ = ["CLIENT", "Node"]
+
+CLIENT = 0
+_MOST_PODS = 250  # a pod's address ends in its number + 1
+
+
+class Node:
+    """One node. Made by `World.node`. Every fault takes effect at the present virtual time."""
+
+    def __init__(self, world: World, name: str, number: int, kernel: Kernel) -> None:
+        self.name = name
+        self.host = f"10.244.{number}.1"
+        self.kernel = Host(world.fabric, name, self.host, kernel)
+        self._world = world
+        self._number = number
+        self._pods: list[Pod] = []
+        self._numbers = itertools.count(1)
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The node's pods, in the order of their making."""
+        return tuple(self._pods)
+
+    @property
+    def on(self) -> bool:
+        """Whether the node has power."""
+        return self.kernel.on
+
+    def place(self, program: Program, *, port: int = 8080, name: str | None = None) -> Pod:
+        """Start a pod that runs `program`."""
+        if not 1 <= port <= 65535:
+            raise ValueError(f"port={port!r} is not a TCP port; right: port=8080")
+        if not self.on:
+            raise RuntimeError(f"node {self.name} is off; power_on() it first")
+        number = next(self._numbers)
+        if number > _MOST_PODS:
+            raise RuntimeError(f"node {self.name} is full: it has {_MOST_PODS} pods")
+        host = f"10.244.{self._number}.{number + 1}"
+        self.kernel.add_address(host)
+        pod = Pod(self, name or f"{self.name}-{number}", host, port, program)
+        self._pods.append(pod)
+        pod.launch()
+        return pod
+
+    # -- power -----------------------------------------------------------------------------
+
+    def power_off(self) -> None:
+        """Take the node's power: silence at once, no farewell to anybody."""
+        if self._number == CLIENT:
+            raise RuntimeError("the client node stays on; right: net.client.unplug()")
+        if self.on:
+            self.kernel.power_off()
+            for pod in self._pods:
+                pod.crash()
+        self.note(f"{self.name}: power off")
+        self._world.power_changed(self)
+
+    def power_on(self) -> None:
+        """Boot the node: pods start anew, faults are gone, old connections unknown.
+
+        A node that is on is left alone.
+        """
+        if self.on:
+            return
+        self.kernel.power_on()
+        self._clear_faults()
+        for pod in self._pods:
+            pod.launch()
+        self.note(f"{self.name}: power on")
+        self._world.power_changed(self)
+
+    def freeze(self) -> None:
+        """Stop every program of the node; its kernel goes on."""
+        for pod in self._pods:
+            if pod.running:
+                pod.freeze()
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        for pod in self._pods:
+            if pod.frozen:
+                pod.thaw()
+
+    # -- the network -----------------------------------------------------------------------
+
+    def unplug(self) -> None:
+        """Pull the node's cable: silence as with power off, but the node lives on."""
+        self.kernel.fabric.disturbed()
+        self.kernel.link.plugged = False
+        self.note(f"{self.name}: unplug")
+
+    def black_hole(self, *, towards: bool = True, away: bool = True) -> None:
+        """Lose every packet to and from the node's addresses, while ARP goes on answering.
+
+        `towards`, `away`: which of the two directions.
+        """
+        if not (towards or away):
+            raise ValueError("a black hole in no direction; right: node.black_hole(away=False)")
+        self.kernel.fabric.disturbed()
+        self.kernel.link.towards.hole |= towards
+        self.kernel.link.away.hole |= away
+        which = "" if towards and away else f" ({'towards' if towards else 'away from'} it)"
+        self.note(f"{self.name}: black hole{which}")
+
+    def unreachable(self, code: int = errno.EHOSTUNREACH) -> None:
+        """Have packets to the node answered with an ICMP error, as a router would.
+
+        `code`: EHOSTUNREACH, ENETUNREACH, ECONNREFUSED (port) or ENOPROTOOPT (protocol).
+        """
+        known = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNREFUSED, errno.ENOPROTOOPT)
+        if code not in known:
+            raise ValueError(f"code={code!r} is no ICMP error; right: errno.EHOSTUNREACH")
+        self.kernel.fabric.disturbed()
+        self.kernel.refusal = code
+        self.note(f"{self.name}: unreachable")
+
+    def heal(self) -> None:
+        """Undo every fault of the network; established connections go on."""
+        self.kernel.fabric.disturbed()
+        self._clear_faults()
+        self.note(f"{self.name}: heal")
+
+    def _clear_faults(self) -> None:
+        link = self.kernel.link
+        link.plugged = True
+        self.kernel.refusal = 0
+        for way in (link.towards, link.away):
+            way.hole = False
+            way.loss = way.late = 0.0
+            way.rules.clear()
+
+    def delay(self, seconds: float) -> None:
+        """Make packets towards the node, and so its answers, take `seconds` longer. 0 ends it."""
+        if not 0 <= seconds <= 60:
+            raise ValueError(f"delay of {seconds!r} s is not within 0..60; right: node.delay(0.05)")
+        self.kernel.link.slow(round(seconds * SECOND))
+        self.note(f"{self.name}: delay {seconds:g} s")
+
+    def lose(self, share: float, *, towards: bool = True, away: bool = True) -> None:
+        """Lose a share of the packets, drawn for each. 0 ends it."""
+        if not 0 <= share <= 1:
+            raise ValueError(f"a share of {share!r} is not within 0..1; right: node.lose(0.05)")
+        self.kernel.fabric.disturbed()
+        for way, wanted in ((self.kernel.link.towards, towards), (self.kernel.link.away, away)):
+            if wanted:
+                way.loss = share
+        self.note(f"{self.name}: loses {share:.0%}")
+
+    def note(self, what: str) -> None:
+        """Write a line into the world's log."""
+        self._world.note(what)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name} {self.host}{'' if self.on else ' (off)'}>"

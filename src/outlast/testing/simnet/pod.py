@@ -1,0 +1,146 @@
+"""A pod: a program on a node, and what can befall it.
+
+The program itself is given (`Program`); a pod is its life: it listens, is killed, is frozen, ends
+in good order. A killed program's sockets are closed by its kernel, with FIN, or RST where bytes
+were unread. A frozen one's kernel goes on accepting and acknowledging.
+
+Source: signal(7), the kernel's close on exit; Kubernetes' pod termination for `stop`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from outlast.testing.simnet.packet import Endpoint
+
+if TYPE_CHECKING:
+    from outlast.testing.simnet.node import Node
+    from outlast.testing.simnet.sockets import Listener
+
+__all__ = ["Pod", "Program"]
+
+
+class Program(Protocol):
+    """What runs in a pod. Its methods are called in the middle of events: they only take note."""
+
+    def started(self, pod: Pod, listener: Listener) -> None:
+        """A new process has begun; it listens already."""
+
+    def ended(self, pod: Pod) -> None:
+        """The process is gone: its sockets are closed already, nothing of it runs any more."""
+
+    def frozen(self, pod: Pod) -> None:
+        """The process is stopped; `pod.frozen` says so too."""
+
+    def thawed(self, pod: Pod) -> None:
+        """The process goes on."""
+
+
+class Pod:
+    """One pod. Made by `Node.pod`."""
+
+    def __init__(self, node: Node, name: str, host: str, port: int, program: Program) -> None:
+        self.node = node
+        self.name = name
+        self.host = host
+        self.port = port
+        self.program = program
+        self.listener: Listener | None = None
+        self.frozen = False
+        self.backlog = 128
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Host and port."""
+        return self.host, self.port
+
+    @property
+    def address(self) -> str:
+        """Host and port, as in a `static://` target."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The pod's own HTTP address, past any Service."""
+        return f"http://{self.address}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the pod's process lives (a frozen one does)."""
+        return self.listener is not None
+
+    def start(self) -> None:
+        """Start a pod that was killed. One that runs is left alone."""
+        if self.listener is None:
+            self.launch()
+            self.node.note(f"{self.name}: start")
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does: connections are closed, new ones are refused."""
+        self._end(reset=False)
+        self.node.note(f"{self.name}: kill")
+
+    def reset(self) -> None:
+        """End the process so that every connection is reset, new ones are refused."""
+        self._end(reset=True)
+        self.node.note(f"{self.name}: reset")
+
+    def freeze(self) -> None:
+        """Stop the process. Its kernel still accepts and acknowledges; nothing answers."""
+        self._present()
+        self.frozen = True
+        self.program.frozen(self)
+        self.node.note(f"{self.name}: freeze")
+
+    def thaw(self) -> None:
+        """Let a frozen process go on."""
+        self._present()
+        self.frozen = False
+        self.program.thawed(self)
+        self.node.note(f"{self.name}: thaw")
+
+    def fill_accept_queue(self) -> None:
+        """Have no room for new connections, as a listener that nobody accepts from."""
+        listener = self._present()
+        listener.backlog = -1
+        self.node.note(f"{self.name}: accept queue full")
+
+    def empty_accept_queue(self) -> None:
+        """Undo `fill_accept_queue`."""
+        self._present().backlog = self.backlog
+        self.node.note(f"{self.name}: accept queue has room")
+
+    def launch(self) -> None:
+        """Start the process, without a note."""
+        self.listener = self.node.kernel.listen(self.endpoint, self.backlog, owner=self)
+        self.frozen = False
+        self.program.started(self, self.listener)
+
+    def crash(self) -> None:
+        """The node has lost power: the process is gone, and its sockets with it."""
+        if self.listener is not None:
+            self.listener = None
+            self.program.ended(self)
+
+    def _end(self, *, reset: bool) -> None:
+        listener, self.listener = self.listener, None
+        if listener is None:
+            return
+        listener.close()
+        for conn in tuple(self.node.kernel.connections.values()):
+            if conn.owner is self and not conn.orphan:
+                conn.orphan = True
+                if reset:
+                    conn.notify = None
+                    conn.abort()
+                else:
+                    conn.abandon()
+        self.program.ended(self)
+
+    def _present(self) -> Listener:
+        if self.listener is None:
+            raise RuntimeError(f"pod {self.name} is not running; start() it first")
+        return self.listener
+
+    def __repr__(self) -> str:
+        return f"<Pod {self.name} {self.address}{'' if self.running else ' (dead)'}>"
