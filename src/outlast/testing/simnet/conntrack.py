@@ -91,6 +91,7 @@ class Table:
 
     def add(self, entry: Entry, now: int) -> None:
         """Track a new connection."""
+        entry.until = now + _SYN_SENT
         old = self._forth.get((entry.client, entry.vip))
         if old is not None:
             self.back.pop((old.there, old.via), None)
