@@ -122,8 +122,8 @@ def resolving(names: Mapping[str, tuple[str, ...]]) -> Iterator[None]:
         yield
 
 
-def _numeric(
-    real: Any, host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
-) -> Any:
+def _numeric(real: Any, host: Any, port: Any, *rest: int, **more: int) -> Any:
     """An address in words needs no resolver. Raises gaierror for a name."""
-    return real(host, port, family, type, proto, flags | socket.AI_NUMERICHOST)
+    named = dict(zip(("family", "type", "proto", "flags"), rest, strict=False)) | more
+    named["flags"] = named.get("flags", 0) | socket.AI_NUMERICHOST
+    return real(host, port, **named)
