@@ -4,14 +4,15 @@
 # Both work in a fresh clone on a machine that has Python >= 3.10 and make. The newest Python
 # found is taken; to choose: make clean, then make PYTHON=python3.10 test.
 
-VENV := .venv
-BIN  := $(VENV)/bin
+VENV  := .venv
+BIN   := $(VENV)/bin
+BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident bench clean
+.PHONY: help demo test lint format types unit dropin family lab incident bench bench-incident clean
 
 help:  ## list what can be made
-	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1	/p' Makefile
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
 
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
@@ -50,8 +51,11 @@ bench: $(VENV)/.dev  ## what the library costs when nothing is wrong
 	$(BIN)/python benchmarks/import_cost.py
 	$(BIN)/python benchmarks/overhead.py
 
+bench-incident: $(BENCH)/.bench  ## a dozen clients lose a node, on the kernel lab; writes docs/benchmarks-incident.md, 27 minutes
+	$(BENCH)/bin/python -m benchmarks.incident $(BENCH_ARGS)
+
 clean:  ## remove everything that these commands made
-	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: an environment is made once and again when pyproject.toml changes.
@@ -60,6 +64,12 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+# The benchmarks' libraries have a place of their own: some of them replace others.
+$(BENCH)/.bench: pyproject.toml
+	[ -x $(BENCH)/bin/python ] || PYTHON='$(PYTHON)' sh .ci/make-venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --editable '.[bench]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

@@ -119,3 +119,33 @@ def test_one_way_to_use_connections_makes_one_row() -> None:
     assert float((parsed(half).get("viewBox") or "").split()[3]) == pytest.approx(
         float((parsed(run).get("viewBox") or "").split()[3]) - picture.ROW
     )
+
+
+def test_the_ways_of_one_client_are_side_by_side() -> None:
+    run = made_up.run()
+    pair = dataclasses.replace(run, series=tuple(s for s in run.series if s.library == "outlast"))
+    root = ElementTree.fromstring(picture.draw_ways(pair))
+    shown = root.findall(f"{SVG}g")
+    assert [texts(panel).splitlines()[0] for panel in shown] == [
+        "outlastpooled connections",
+        "outlasta new connection for each request",
+    ]
+    found = [re.findall(r"[\d.]+", panel.get("transform", "")) for panel in shown]
+    places = [[float(number) for number in place] for place in found]
+    assert places[0][0] < places[1][0]
+    assert places[0][1] == places[1][1]
+    assert "answered\n" in texts(root)
+    assert "httpx" not in texts(root)
+
+
+def test_dots_on_each_other_are_one_but_no_error_is_left_out() -> None:
+    run = made_up.run()
+    samples = [Sample(5.0 + n / 1e4, 0.002) for n in range(100)] + [
+        Sample(5.0 + n / 1e4, 0.002, Outcome.ERROR, "ConnectError") for n in range(7)
+    ]
+    crowd = dataclasses.replace(run, series=(made_up.series("aiohttp", "new", samples),))
+    (panel,) = ElementTree.fromstring(picture.draw_ways(crowd)).findall(f"{SVG}g")
+    text = ElementTree.tostring(panel, "unicode")
+    (dots,) = re.findall(r'class="httpx" d="([^"]+)"', text)
+    assert dots == f"M{picture.PANEL_WIDTH // 2} {round(picture._y(0.002) / 2) * 2}h0"
+    assert len(marks(panel, "error")) == 7

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
-from outlast.testing import KernelLab
-
 WORKERS = 8
 PAUSE = 0.05  # seconds between two calls of one worker
+SLOW = 0.1  # seconds; above it the answer is kept too, for the report that it may carry
+GRACE = 5.0  # seconds after the end; a call that has not ended by then is hung
 ACKNOWLEDGED = "and acknowledged by the peer's kernel"
+
+
+class Clock(Protocol):
+    """What tells the time of a run: a lab, or a stage."""
+
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One call: when it began, how long it took, and what it raised."""
+    """One call: when it began, how long it took, and what it raised or, if slow, returned."""
 
     at: float
     took: float
     error: BaseException | None = None
+    answer: Any = None
 
     @property
     def in_flight_at_the_loss(self) -> bool:
@@ -34,15 +43,29 @@ class Sample:
 
 @dataclass(slots=True)
 class Load:
-    """What one client met. `samples` in no order."""
+    """What one client met. `samples` in no order. May be read while it is written."""
 
     name: str
     samples: list[Sample] = field(default_factory=list)
-    hung: int = 0
+    hung: int = 0  # workers that had not come back GRACE after the end
+    _waiting: dict[int, float] = field(default_factory=dict)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-    def record(self, at: float, took: float, error: BaseException | None) -> None:
-        """One call has ended."""
-        self.samples.append(Sample(at, took, error))
+    @property
+    def waiting(self) -> list[float]:
+        """When the calls that have not ended began. After the run: those of the hung workers."""
+        return list(self._waiting.values())
+
+    def begin(self, at: float) -> int:
+        """A call begins; returns its number for `end`."""
+        number = next(self._numbers)
+        self._waiting[number] = at
+        return number
+
+    def end(self, number: int, took: float, error: BaseException | None, answer: Any) -> None:
+        """It has ended."""
+        at = self._waiting.pop(number)
+        self.samples.append(Sample(at, took, error, answer if took > SLOW else None))
 
     @property
     def errors(self) -> list[Sample]:
@@ -65,7 +88,7 @@ class Load:
 
     def row(self) -> str:
         """The figures, for people."""
-        slow = sum(took > 0.1 for took in self.times())
+        slow = sum(took > SLOW for took in self.times())
         text = (
             f"{self.name:<34} {len(self.samples):>6} calls  {len(self.errors):>3} errors  "
             f"{self.hung:>2} hung  p50 {self.percentile(0.5) * 1e3:6.1f} ms  "
@@ -83,60 +106,72 @@ class Load:
         return "\n".join(lines)
 
 
-def threads(net: KernelLab, name: str, call: Callable[[], Any], until: float) -> Load:
-    """WORKERS threads that run `call` until the lab's clock says `until`."""
+def threads(clock: Clock, name: str, call: Callable[[], Any], until: float) -> Load:
+    """WORKERS threads that run `call` until the clock says `until`."""
     load = Load(name)
+    in_threads(load, clock, call, until)
+    return load
+
+
+def in_threads(load: Load, clock: Clock, call: Callable[[], Any], until: float) -> None:
+    """The same into a load that others may watch meanwhile."""
 
     def work() -> None:
-        while net.elapsed() < until:
-            _timed(load, net, call)
+        while clock.elapsed() < until:
+            _timed(load, clock, call)
             time.sleep(PAUSE)
 
     workers = [threading.Thread(target=work, daemon=True) for _ in range(WORKERS)]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(max(0.1, until + 5 - net.elapsed()))
+        worker.join(max(0.1, until + GRACE - clock.elapsed()))
     load.hung = sum(worker.is_alive() for worker in workers)
+
+
+def _timed(load: Load, clock: Clock, call: Callable[[], Any]) -> None:
+    number, began = load.begin(clock.elapsed()), time.monotonic()
+    error: BaseException | None = None
+    answer = None
+    try:
+        answer = call()
+    except Exception as caught:  # noqa: BLE001  counted and shown
+        error = caught
+    load.end(number, time.monotonic() - began, error, answer)
+
+
+async def tasks(clock: Clock, name: str, call: Callable[[], Awaitable[Any]], until: float) -> Load:
+    """WORKERS tasks that run `call` until the clock says `until`."""
+    load = Load(name)
+    await in_tasks(load, clock, call, until)
     return load
 
 
-def _timed(load: Load, net: KernelLab, call: Callable[[], Any]) -> None:
-    at, began = net.elapsed(), time.monotonic()
-    error: BaseException | None = None
-    try:
-        call()
-    except Exception as caught:  # noqa: BLE001  counted and shown
-        error = caught
-    load.record(at, time.monotonic() - began, error)
-
-
-async def tasks(
-    net: KernelLab, name: str, call: Callable[[], Awaitable[Any]], until: float
-) -> Load:
-    """WORKERS tasks that run `call` until the lab's clock says `until`."""
-    load = Load(name)
+async def in_tasks(
+    load: Load, clock: Clock, call: Callable[[], Awaitable[Any]], until: float
+) -> None:
+    """The same into a load that others may watch meanwhile."""
     ended = 0
 
     async def work() -> None:
         nonlocal ended
-        while net.elapsed() < until:
-            at, began = net.elapsed(), time.monotonic()
+        while clock.elapsed() < until:
+            number, began = load.begin(clock.elapsed()), time.monotonic()
             error: BaseException | None = None
+            answer = None
             try:
-                await call()
+                answer = await call()
             except Exception as caught:  # noqa: BLE001  counted and shown
                 error = caught
-            load.record(at, time.monotonic() - began, error)
+            load.end(number, time.monotonic() - began, error, answer)
             await anyio.sleep(PAUSE)
         ended += 1
 
-    with anyio.move_on_after(max(0.1, until + 5 - net.elapsed())):
+    with anyio.move_on_after(max(0.1, until + GRACE - clock.elapsed())):
         async with anyio.create_task_group() as group:
             for _ in range(WORKERS):
                 group.start_soon(work)
     load.hung = WORKERS - ended
-    return load
 
 
 def in_loop(backend: str, main: Callable[[], Awaitable[Load]]) -> Load:

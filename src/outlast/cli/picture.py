@@ -1,9 +1,10 @@
 """The picture of a run: every request's latency over time, as SVG.
 
-One panel for each client, httpx on the left and outlast on the right, on the same two scales: the
-second at which a request was sent, and how long its caller waited (logarithmic). Errors are
-crosses at the time they took, hung requests triangles at the time they had waited. Pure: from a
-run to text. Colours follow the viewer's light or dark scheme.
+One panel for each client on the same two scales: the second at which a request was sent, and how
+long its caller waited (logarithmic). `draw` has httpx on the left and outlast on the right;
+`draw_ways` has one client, each way to use connections beside the other. Errors are crosses at the
+time they took, hung requests triangles at the time they had waited. Pure: from a run to text.
+Colours follow the viewer's light or dark scheme.
 
 Source: SVG 2 paths; a zero-length segment with round caps is a dot, which takes a tenth of the
 bytes of a circle element.
@@ -18,7 +19,7 @@ from xml.sax.saxutils import escape
 from outlast.cli.figures import duration, figures
 from outlast.cli.record import Happening, Outcome, Run, Sample, Series
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_ways"]
 
 WIDTH = 1200
 PANEL_WIDTH, PANEL_HEIGHT = 516, 250
@@ -58,24 +59,51 @@ _DARK = ".httpx, .outlast { opacity: .85 }\n"
 def draw(run: Run) -> str:
     """The whole picture, as the text of an SVG file."""
     rows = list(dict.fromkeys(series.connections for series in run.series))
-    height = TOP + ROW * len(rows) - 22
+    cells = [(s, s.library == "outlast", rows.index(s.connections)) for s in run.series]
+    title = "A node dies behind a Service: every request, and how long it took"
+    answered = (("httpx", "answered (httpx)"), ("outlast", "answered (outlast)"))
+    return _sheet(run, title, cells, answered)
+
+
+def draw_ways(run: Run) -> str:
+    """The picture of one client, whose ways are the run's series. Dots that would lie on each
+    other are one, so that the file stays small.
+    """
+    client = run.series[0]
+    cells = [(series, bool(place % 2), place // 2) for place, series in enumerate(run.series)]
+    title = f"{client.library}: a node dies behind a Service"
+    return _sheet(run, title, cells, ((_kind(client), "answered"),), grain=2)
+
+
+def _sheet(
+    run: Run,
+    title: str,
+    cells: Sequence[tuple[Series, bool, int]],  # a client, whether on the right, and its row
+    answered: Sequence[tuple[str, str]],
+    grain: int = 0,
+) -> str:
+    """Headings, panels and legend."""
+    height = TOP + ROW * (1 + max(row for _, _, row in cells)) - 22
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         "<title>A node dies behind a Service: every request's latency over time</title>",
         f"<desc>{escape(_spoken(run))}</desc>",
         f"<style>\n{_style()}</style>",
         f'<rect class="ground" width="{WIDTH}" height="{height}"/>',
-        _text(
-            LEFT, 40, "A node dies behind a Service: every request, and how long it took", "title"
-        ),
+        _text(LEFT, 40, title, "title"),
         _text(LEFT, 64, run.load, "muted"),
         _text(LEFT, 82, f"on {run.where}", "muted"),
     ]
-    for series in run.series:
-        x = LEFT + (PANEL_WIDTH + GAP) * (series.library == "outlast")
-        parts += _panel(series, run, x, TOP + ROW * rows.index(series.connections))
-    parts += _legend(height - 14)
+    for series, right, row in cells:
+        x = LEFT + (PANEL_WIDTH + GAP) * right
+        parts += _panel(series, run, (x, TOP + ROW * row), grain)
+    parts += _legend(height - 14, answered)
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _kind(series: Series) -> str:
+    """The class that colours its dots."""
+    return "outlast" if series.library.startswith("outlast") else "httpx"
 
 
 def _style() -> str:
@@ -95,8 +123,9 @@ def _spoken(run: Run) -> str:
 # -- one panel -------------------------------------------------------------------------------
 
 
-def _panel(series: Series, run: Run, x: float, y: float) -> Iterator[str]:
+def _panel(series: Series, run: Run, at: tuple[float, float], grain: int) -> Iterator[str]:
     """Everything about one client, with the panel's own corner as origin."""
+    x, y = at
     ways = {"pooled": "pooled connections", "new": "a new connection for each request"}
     summary, bad = _sum(series.samples)
     yield f'<g transform="translate({x} {y})">'
@@ -109,7 +138,7 @@ def _panel(series: Series, run: Run, x: float, y: float) -> Iterator[str]:
     yield f'<rect class="panel" width="{PANEL_WIDTH}" height="{PANEL_HEIGHT}" rx="4"/>'
     yield from _scales(run.seconds)
     yield from _events(run.happenings, run.seconds)
-    yield from _requests(series, run.seconds)
+    yield from _requests(series, run.seconds, grain)
     yield "</g>"
 
 
@@ -157,19 +186,25 @@ def _events(happenings: Sequence[Happening], seconds: float) -> Iterator[str]:
         yield _text(label, 15, happening.what, "muted", anchor="end" if late else "start")
 
 
-def _requests(series: Series, seconds: float) -> Iterator[str]:
+def _requests(series: Series, seconds: float, grain: int) -> Iterator[str]:
     by_outcome: dict[Outcome, list[Sample]] = {outcome: [] for outcome in Outcome}
     for sample in series.samples:
         by_outcome[sample.outcome].append(sample)
-    yield _marks(series.library, "M{x:.1f} {y:.1f}h0", by_outcome[Outcome.OK], seconds)
+    dot = "M{x:.0f} {y:.0f}h0" if grain else "M{x:.1f} {y:.1f}h0"
+    yield _marks(_kind(series), dot, by_outcome[Outcome.OK], seconds, grain)
     cross = "M{x:.1f} {y:.1f}m-4-4l8 8m0-8l-8 8"
     yield _marks("error", cross, by_outcome[Outcome.ERROR], seconds)
     triangle = "M{x:.1f} {y:.1f}m0-5l5 9h-10z"
     yield _marks("error", triangle, by_outcome[Outcome.HUNG], seconds)
 
 
-def _marks(kind: str, shape: str, samples: Iterable[Sample], seconds: float) -> str:
-    path = "".join(shape.format(x=_x(s.begun, seconds), y=_y(s.took)) for s in samples)
+def _marks(kind: str, shape: str, samples: Iterable[Sample], seconds: float, grain: int = 0) -> str:
+    """One path for all of them. With a grain, one mark in each square of so many pixels."""
+    places = [(_x(sample.begun, seconds), _y(sample.took)) for sample in samples]
+    if grain:
+        near = ((round(x / grain) * grain, round(y / grain) * grain) for x, y in places)
+        places = list(dict.fromkeys(near))
+    path = "".join(shape.format(x=x, y=y) for x, y in places)
     return f'<path class="{kind}" d="{path}"/>' if path else ""
 
 
@@ -185,11 +220,10 @@ def _y(took: float) -> float:
 # -- texts -----------------------------------------------------------------------------------
 
 
-def _legend(y: float) -> Iterator[str]:
+def _legend(y: float, answered: Sequence[tuple[str, str]]) -> Iterator[str]:
     """What the marks mean, along the lower edge."""
     entries = (
-        ("httpx", "h0", "answered (httpx)"),
-        ("outlast", "h0", "answered (outlast)"),
+        *((kind, "h0", words) for kind, words in answered),
         ("error", "m-4-4l8 8m0-8l-8 8", "error, after so long"),
         ("error", "m0-5l5 9h-10z", "hung: no answer by the end"),
     )

@@ -50,10 +50,12 @@ class KernelStage:
     where = "this machine's kernel: nodes are network namespaces, a Service is NAT by nftables"
     connections: tuple[str, ...] = ("pooled", "new")
 
-    def __init__(self, number: int) -> None:
+    def __init__(
+        self, number: int, *, power_off: float = POWER_OFF, leaves: float = LEAVES
+    ) -> None:
         self.happenings: list[Happening] = []
         with ExitStack() as stack:
-            self._lab = net = stack.enter_context(KernelLab())
+            self.lab = net = stack.enter_context(KernelLab())
             # The kernel counts source ports on by destination, in all namespaces together: only
             # with a VIP of its own is a stage's port reused no sooner than its own dials ask for.
             for spare in range(number):
@@ -61,17 +63,18 @@ class KernelStage:
             lost, other = net.node("b"), net.node("a")
             service = net.service("orders.shop.svc:8080", pods=[lost.pod(), other.pod()])
             self.url = service.url
-            net.at(POWER_OFF, self._do, "node b loses power", lost.power_off)
-            net.at(LEAVES, self._do, "endpoint leaves", service.remove, lost)
+            self.endpoints = tuple(pod.address for pod in (*lost.pods, *other.pods))
+            net.at(power_off, self._do, "node b loses power", lost.power_off)
+            net.at(leaves, self._do, "endpoint leaves", service.remove, lost)
             self._closing = stack.pop_all()
 
     def running(self) -> AbstractContextManager[object]:
         """Be on the client node, and let things happen."""
-        return self._lab.running()
+        return self.lab.running()
 
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return self._lab.elapsed()
+        return self.lab.elapsed()
 
     def _do(self, what: str, fault: Callable[..., object], *args: object) -> None:
         self.happenings.append(Happening(self.elapsed(), what))

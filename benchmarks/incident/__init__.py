@@ -1,0 +1,1 @@
+"""The incident table: a node dies behind a Service, and what a dozen kinds of client meet."""
