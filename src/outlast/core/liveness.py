@@ -103,7 +103,9 @@ class Watch:
         "_counted",
         "_dead_after",
         "_doubted",
+        "_expected",
         "_gap",
+        "_grace",
         "_keepalive",
         "_limit",
         "_rtt",
@@ -136,6 +138,7 @@ class Watch:
         self._tolerance = Tolerance() if tolerance is None else tolerance
         self._since: float | None = None  # when the data in flight left, or was last acknowledged
         self._base: tuple[float, int, int] | None = None  # excused at, with so much evidence
+        self._grace = -math.inf  # until then nothing is evidence
         self._counted: tuple[float, Sample] | None = None  # as loss was counted last
         self._doubted = False  # for the lateness of an ACK alone
         self.user_timeout = user_timeout
@@ -143,7 +146,8 @@ class Watch:
         self.verdict = Liveness.ALIVE
         self.why = ""
         self._awaits = Awaits.NOTHING
-        self._started = now
+        self._expected = now
+        self._started = now  # what the peer owes us it owes from here on
         self._gap = 0.0
         self.next_look = now + LONGEST_GAP
 
@@ -152,7 +156,7 @@ class Watch:
     def expect(self, awaits: Awaits, now: float) -> None:
         """The owner waits for this from now on; the looks begin anew."""
         self._awaits = awaits
-        self._started = now
+        self._expected = self._started = now
         self._gap = self._patience()
         idle = awaits is Awaits.NOTHING
         self.next_look = now + (LONGEST_GAP if idle else min(LONGEST_GAP, self._gap))
@@ -172,13 +176,19 @@ class Watch:
             self._tolerance.late()
 
     def excuse(self, now: float, sample: Sample) -> None:
-        """Silence up to `now` may be our own doing: only what comes from here on is evidence."""
+        """Packets may have been lost on our own side up to `now`, such as while our link was down:
+        only what is sent from here on, and not answered, is evidence."""
         self._base = (now, sample.backoff, sample.probes)
+        self._begin_anew(now)
+        if self.verdict is Liveness.SUSPECT:
+            self._say(Liveness.QUIET, "")
+
+    def _begin_anew(self, now: float) -> None:
+        """This machine may have slept: what has arrived meanwhile is taken in first."""
+        self._grace = now + self._patience()
         self._started = now
         if self._since is not None:
             self._since = now
-        if self.verdict is Liveness.SUSPECT:
-            self._say(Liveness.QUIET, "")
 
     # -- looks -----------------------------------------------------------------------------
 
@@ -199,14 +209,14 @@ class Watch:
         self._note_progress(sample, now)
         self._note_loss(sample, now)
         if late:
-            self.excuse(now, sample)
+            self._begin_anew(now)
         why = self._evidence(sample, now, alternative)
         self._plan(sample, now)
         if why:
             given_up = 0 < self._dead_after <= self._unheard(sample, now)
             return self._say(Liveness.DEAD if given_up else Liveness.SUSPECT, why)
         idle = self._awaits is Awaits.NOTHING
-        quiet = not idle and self._unheard(sample, now) >= HURRY_AFTER
+        quiet = not idle and min(sample.silence, now - self._expected) >= HURRY_AFTER
         return self._say(Liveness.QUIET if quiet else Liveness.ALIVE, "")
 
     def _say(self, verdict: Liveness, why: str) -> Liveness:
@@ -237,8 +247,8 @@ class Watch:
         lost = sample.resent - before.resent
         if not (sample.unacked or before.unacked or sample.acked > before.acked):
             if sample.received >= now - at:  # nothing but probes and their answers has passed
-                unanswered = out - (sample.segments_in - before.segments_in)
-                lost += max(0, unanswered - min(1, sample.probes))
+                answered = sample.segments_in - before.segments_in
+                lost += max(0, before.probes + out - answered - sample.probes)
         self._tolerance.count(out, lost)
 
     def _patience(self) -> float:
@@ -252,7 +262,7 @@ class Watch:
 
     def _evidence(self, sample: Sample, now: float, alternative: bool) -> str:
         """What speaks against the peer, in words; nothing if it closed its window: it lives."""
-        if not sample.window:
+        if not sample.window or now < self._grace:
             return ""
         patience = self._patience()
         backoff, probes = self._excused(sample, now)
@@ -264,10 +274,9 @@ class Watch:
         if sample.backoff >= max(REPEATS, backoff + 1):
             if self._base is None or sample.sent >= patience:
                 return f"repeated {sample.backoff} times and not acknowledged"
-        waited = 0.0 if self._since is None else now - self._since
-        if alternative and waited >= patience:
+        if alternative and self._since is not None and now >= self._since + patience:
             self._doubted = True
-            return f"not acknowledged for {waited:.3f} s"
+            return f"not acknowledged for {now - self._since:.3f} s"
         return ""
 
     def _excused(self, sample: Sample, now: float) -> tuple[int, int]:
@@ -284,6 +293,8 @@ class Watch:
         if self._keepalive and self._awaits is Awaits.RESPONSE and not sample.unacked:
             self.hurried = self.hurried or sample.silence >= HURRY_AFTER
         self.next_look = now + self._next_gap(sample)
+        if now < self._grace:
+            self.next_look = min(self.next_look, self._grace)
 
     def _holds(self, sample: Sample) -> bool:
         """Whether the user timeout may stand: it also kills a live peer that does not read
