@@ -7,9 +7,10 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 BENCH := .venv-bench
+ALONE := $(BENCH)/niquests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident bench bench-incident clean
+.PHONY: help demo test lint format types unit dropin family lab incident bench bench-speed bench-incident clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -47,9 +48,11 @@ lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where on
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_incident_a.py
 
-bench: $(VENV)/.dev  ## what the library costs when nothing is wrong
-	$(BIN)/python benchmarks/import_cost.py
-	$(BIN)/python benchmarks/overhead.py
+bench: bench-speed bench-incident  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
+
+bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, an hour
+	$(BENCH)/bin/python benchmarks/import_cost.py
+	NIQUESTS_PYTHON=$(CURDIR)/$(ALONE)/bin/python $(BENCH)/bin/python -m benchmarks.speed $(BENCH_ARGS)
 
 bench-incident: $(BENCH)/.bench  ## a dozen clients lose a node, on the kernel lab; writes docs/benchmarks-incident.md, 27 minutes
 	$(BENCH)/bin/python -m benchmarks.incident $(BENCH_ARGS)
@@ -70,6 +73,12 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(BENCH)/.bench: pyproject.toml
 	[ -x $(BENCH)/bin/python ] || PYTHON='$(PYTHON)' sh .ci/make-venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
+
+# What niquests depends on is installed over urllib3.
+$(ALONE)/.niquests: | $(BENCH)/.bench
+	[ -x $(ALONE)/bin/python ] || PYTHON='$(PYTHON)' sh .ci/make-venv $(ALONE)
+	$(ALONE)/bin/python -m pip install --quiet niquests
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

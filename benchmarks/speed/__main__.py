@@ -1,0 +1,162 @@
+"""Speed, measured: writes a report with all figures, the machine and the command.
+
+Run: python -m benchmarks.speed [--smoke | --again] [--parts ...] [--clients ...] [--rounds N]
+
+Parts: `numbers` (the ratios that the project has set itself bounds for), `memory` (of idle
+connections), `tables` (every client in every cell). The report is `benchmarks-speed.md`, with its
+pictures in the folder benchmarks beside it, in docs if nothing else is said. `--smoke` runs all of
+it in brief, to see that it works, and writes into benchmarks/results. `--again` writes the report
+of the last run anew. NIQUESTS_PYTHON names the Python of an environment in which niquests is
+installed; without it niquests is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.machine import ROOT, commit, machine, version
+from benchmarks.speed.crew import Crew
+from benchmarks.speed.plan import (
+    ASKED,
+    CLIENTS,
+    LARGE,
+    SMALL,
+    Client,
+    goals,
+    matrix,
+    weighed,
+)
+from benchmarks.speed.report import Circumstances, Findings, page, pictures
+from benchmarks.speed.rounds import Pace, Say, fill, pursue, weigh
+from benchmarks.speed.stored import dump, load
+
+PARTS = ("numbers", "memory", "tables")
+BESIDE = ("httpcore", "h11", "h2", "anyio", "urllib3")  # what clients stand on
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run it."""
+    options = _options(argv)
+    results = ROOT / "benchmarks" / "results"
+    file = results / ("speed-smoke.json" if options.smoke else "speed.json")
+    if options.again:
+        return _write(load(json.loads(file.read_text(encoding="utf-8"))), options.output)
+    findings = _measure(options, argv)
+    results.mkdir(exist_ok=True)
+    file.write_text(json.dumps(dump(findings)), encoding="utf-8")
+    return _write(findings, options.output or (results if options.smoke else None))
+
+
+def _measure(options: argparse.Namespace, argv: Sequence[str]) -> Findings:
+    alone = os.environ.get("NIQUESTS_PYTHON", "")
+    clients = [
+        client
+        for client in CLIENTS
+        if (alone or not client.alone) and (not options.clients or client.name in options.clients)
+    ]
+    few = options.smoke
+    pace = Pace(options.rounds or (1 if few else 7), 0.05 if few else 0.4, 0.05 if few else 1.0)
+    cells = list(matrix(options.asked or ((1, 20) if few else ASKED), (SMALL, LARGE)))
+    say = _teller()
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, authority = _certificate(Path(folder))
+        with Crew(certificate, authority, alone=alone, pin=not options.no_pin) as crew:
+            circumstances = _circumstances(clients, alone, pace, crew.pinned, argv)
+            wanted = options.parts
+            return Findings(
+                circumstances,
+                pursue(crew, goals(200 if few else 2000), pace, say) if "numbers" in wanted else [],
+                weigh(crew, weighed(100 if few else 1000), pace, say) if "memory" in wanted else [],
+                fill(crew, cells, clients, pace, say) if "tables" in wanted else [],
+            )
+
+
+def _teller() -> Say:
+    """Tells on standard error what is being measured."""
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        minutes, seconds = divmod(int(time.monotonic() - began), 60)
+        print(f"{minutes:3}:{seconds:02} {what}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate with its key, for localhost, and the authority that has signed it."""
+    import trustme
+
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    files = folder / "server.pem", folder / "authority.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(str(files[0]))
+    authority.cert_pem.write_to_path(str(files[1]))
+    return files
+
+
+def _circumstances(
+    clients: Sequence[Client], alone: str, pace: Pace, pinned: bool, argv: Sequence[str]
+) -> Circumstances:
+    versions = [f"outlast {version('outlast')} ({commit()})"]
+    for client in clients:
+        if client.package != "outlast":
+            found = _version_in(alone, client.package) if client.alone else version(client.package)
+            versions.append(f"{client.name} {found}")
+    versions += [
+        f"{name} {version(name)}" for name in BESIDE if name not in {c.name for c in clients}
+    ]
+    date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    given = shlex.join(argv)
+    command = "make bench-speed" + (f" BENCH_ARGS={shlex.quote(given)}" if given else "")
+    return Circumstances(date, machine(), ", ".join(versions), command, pace.rounds, pinned)
+
+
+def _version_in(python: str, package: str) -> str:
+    """The version that is installed in another environment."""
+    program = f"from importlib.metadata import version; print(version({package!r}))"
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "-"
+
+
+def _write(findings: Findings, output: Path | None) -> int:
+    folder = output or ROOT / "docs"
+    drawn = pictures(findings)
+    (folder / "benchmarks").mkdir(parents=True, exist_ok=True)
+    for name, text in drawn.items():
+        (folder / "benchmarks" / name).write_text(text, encoding="utf-8")
+    written = folder / "benchmarks-speed.md"
+    written.write_text(page(findings), encoding="utf-8")
+    print(f"written: {written}")
+    return 0
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--smoke", action="store_true", help="one short round of everything")
+    kind.add_argument("--again", action="store_true", help="only write the report anew")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    names = [client.name for client in CLIENTS]
+    parser.add_argument(
+        "--clients", nargs="+", choices=names, metavar="NAME", help=", ".join(names)
+    )
+    parser.add_argument("--asked", nargs="+", type=int, metavar="N", help="requests at once")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of everything (default: 7)")
+    parser.add_argument("--no-pin", action="store_true", help="leave all cores to all processes")
+    parser.add_argument("--output", type=Path, help="the folder to write into")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+"""Runs the rounds: clients take turns, so that what disturbs the machine disturbs all alike.
+
+A goal is measured in pairs, the order changing with each pair. A cell of the tables is measured
+client after client, each round beginning with another one. A client that is slow in a cell is let
+off after three rounds there, when its time is spent; one that fails in it is not asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from benchmarks.speed.crew import Crew, Found, JobFailed
+from benchmarks.speed.plan import CLIENTS, CPU, OUTLAST, PLAIN, Cell, Client, Goal, Memory
+
+FEWEST = 3  # rounds, however slow
+SPENT = 25.0  # seconds for one client in one cell, after which the fewest rounds are enough
+LEAST = 200  # answers that a window has, where as many are asked for at once
+NAMED = {client.name: client for client in CLIENTS}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long everything takes. `seconds`: of a window; `paired`: of a window for a goal."""
+
+    rounds: int
+    seconds: float
+    paired: float
+
+
+@dataclass(slots=True)
+class Row:
+    """A client in a cell: what its rounds have found, and why there are no more."""
+
+    client: str
+    cell: Cell
+    found: list[Found] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """A goal and its rounds: `mine` and `theirs`, in seconds or answers in a second."""
+
+    goal: Goal
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Weights:
+    """Idle connections, weighed in pairs: bytes for one of outlast's and of httpx's."""
+
+    memory: Memory
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    error: str = ""
+
+
+def least(cell: Cell) -> int:
+    """Answers that a window has at least."""
+    return max(20, min(cell.at_once, LEAST))
+
+
+def _pairs(
+    count: int, mine: Callable[[], float], theirs: Callable[[], float]
+) -> tuple[list[tuple[float, float]], str]:
+    """Alternate; what went wrong ends it."""
+    found = []
+    try:
+        for number in range(count):
+            if number % 2:
+                second, first = theirs(), mine()
+            else:
+                first, second = mine(), theirs()
+            found.append((first, second))
+    except JobFailed as failure:
+        return found, str(failure)
+    return found, ""
+
+
+def pursue(crew: Crew, goals: Sequence[Goal], pace: Pace, say: Say) -> list[Pairs]:
+    """All goals."""
+
+    def one(goal: Goal, side: tuple[str, Cell]) -> float:
+        name, cell = side
+        found = crew.measure(NAMED[name], cell, pace.paired, least(cell))
+        return found.cost if goal.what == CPU else found.rate
+
+    done = []
+    for goal in goals:
+        say(f"{goal.what}: {goal.title}")
+        sides = partial(one, goal, goal.mine), partial(one, goal, goal.theirs)
+        done.append(Pairs(goal, *_pairs(pace.rounds, *sides)))
+    return done
+
+
+def weigh(crew: Crew, memories: Sequence[Memory], pace: Pace, say: Say) -> list[Weights]:
+    """All scales."""
+    done = []
+    for memory in memories:
+        say(f"memory: {memory.words}")
+        sides = (partial(crew.weigh, NAMED[name], memory) for name in (OUTLAST, PLAIN))
+        done.append(Weights(memory, *_pairs(pace.rounds, *sides)))
+    return done
+
+
+def fill(
+    crew: Crew, cells: Sequence[Cell], clients: Sequence[Client], pace: Pace, say: Say
+) -> list[Row]:
+    """All cells of the tables."""
+    rows = []
+    for number, cell in enumerate(cells, 1):
+        able = [client for client in clients if client.does(cell)]
+        say(f"{number} of {len(cells)}: {cell.words}")
+        rows += _one_cell(crew, cell, able, pace)
+    return rows
+
+
+def _one_cell(crew: Crew, cell: Cell, clients: Sequence[Client], pace: Pace) -> list[Row]:
+    rows = {client.name: Row(client.name, cell) for client in clients}
+    spent = dict.fromkeys(rows, 0.0)
+    for number in range(pace.rounds):
+        turn = number % max(1, len(clients))
+        for client in (*clients[turn:], *clients[:turn]):
+            row = rows[client.name]
+            slow = len(row.found) >= FEWEST and spent[client.name] > SPENT
+            if row.error or slow:
+                continue
+            began = time.monotonic()
+            try:
+                row.found.append(crew.measure(client, cell, pace.seconds, least(cell)))
+            except JobFailed as failure:
+                row.error = str(failure)
+            spent[client.name] += time.monotonic() - began
+    return list(rows.values())
