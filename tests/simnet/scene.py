@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from outlast.testing.simnet.host import Host, Option
 from outlast.testing.simnet.node import Node
@@ -14,6 +17,11 @@ from outlast.testing.simnet.world import World
 
 TCP, SOCKET, IP = 6, 1, 0
 NODELAY: Option = (TCP, 1, 1)
+
+
+def about(value: Any, tolerance: float) -> Any:
+    """What is within a tolerance; in tuples too."""
+    return pytest.approx(value, abs=tolerance)
 
 
 def keepalive(idle: int, interval: int, count: int) -> list[Option]:

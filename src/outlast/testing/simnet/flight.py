@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from outlast.testing.simnet.packet import FIN, SYN
+from outlast.testing.simnet.packet import FIN, SYN, Segment
 from outlast.testing.simnet.rules import RTO_INITIAL, RTO_MIN, jiffies
 
 __all__ = ["Flight", "RoundTrip", "mark_lost"]
@@ -19,9 +19,10 @@ _DUPLICATES = 3  # so many that arrived above a hole say that it is one (RFC 568
 class Flight:
     """One segment that was sent and is not acknowledged."""
 
-    __slots__ = ("data", "end", "flags", "lost", "repeats", "sacked", "sent", "seq")
+    __slots__ = ("data", "end", "flags", "lost", "repeats", "sacked", "segment", "sent", "seq")
 
     def __init__(self, seq: int, data: bytes, flags: int, now: int) -> None:
+        self.segment: Segment | None = None  # as it was sent last
         self.seq = seq
         self.data = data
         self.flags = flags

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outlast.testing.simnet.rules import JIFFY, MSS, RTO_INITIAL
-from outlast.testing.simnet.states import CLOSED
 
 if TYPE_CHECKING:
     from outlast.testing.simnet.tcp import Connection
@@ -51,11 +50,10 @@ def tcp_info(conn: Connection) -> TcpInfo:
         conn.rest_with.keepalive.settle()
     sender, receiver = conn.sender, conn.receiver
     now = conn.timeline.now // JIFFY
-    alive = conn.state != CLOSED
     return TcpInfo(
         state=conn.state,
         retransmits=sender.retransmits,
-        probes=conn.probes if alive else 0,
+        probes=conn.probes,
         backoff=sender.backoff,
         rto=sender.rto if sender.trip.smooth else max(sender.rto, RTO_INITIAL),
         snd_mss=MSS,

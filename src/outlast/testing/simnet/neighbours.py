@@ -54,6 +54,7 @@ class Neighbour:
         if self.state in (REACHABLE, DELAY, PROBE):
             self._host.fabric.carry(self._host, segment)
             return
+        segment.held = True
         self._queue.append(segment)
         if self.state == FAILED:
             self._enter(INCOMPLETE, _RETRANS)
@@ -69,6 +70,8 @@ class Neighbour:
     def stop(self) -> None:
         """The host is no more."""
         self._alarm.stop()
+        for segment in self._queue:
+            segment.held = False
         self._queue.clear()
 
     def _enter(self, state: str, then: int | None) -> None:
@@ -131,12 +134,14 @@ class Neighbour:
     def _flush(self) -> None:
         queue, self._queue = self._queue, []
         for segment in queue:
+            segment.held = False
             self.send(segment)
 
     def _fail(self) -> None:
         self._enter(FAILED, None)
         queue, self._queue = self._queue, []
         for segment in queue:
+            segment.held = False
             self._host.lost_neighbour(segment)
 
 

@@ -26,7 +26,10 @@ _NAMES = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (ACK, "ACK"))
 class Segment:
     """One TCP segment. Address translation makes a copy with other ends (`between`)."""
 
-    __slots__ = ("ack", "data", "dst", "echo", "flags", "label", "sacks", "seq", "src", "ts", "wnd")
+    __slots__ = (
+        *("ack", "data", "dst", "echo", "flags", "held", "label", "sacks", "seq", "src", "ts"),
+        "wnd",
+    )
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Segment:
         self.data = data
         self.sacks = sacks
         self.label = label  # the sending connection's name: what its packets' chance is keyed by
+        self.held = False  # still on its host, waiting for a neighbour's link address
         self.ts = 0  # RFC 7323: when it was sent, and
         self.echo = 0  # when that was sent which it answers
 

@@ -159,16 +159,19 @@ class Sender:
         one = Flight(self.nxt, data, flags, now)
         self.nxt = one.end
         self.flight.append(one)
-        conn.emit(flags, one.seq, data)
+        one.segment = conn.emit(flags, one.seq, data)
 
     def _repeat(self, one: Flight, why: str) -> None:
+        """Send it again, unless its last copy has not even left this host."""
+        if one.segment is not None and one.segment.held:
+            return
         conn = self._conn
         one.sent = conn.timeline.now
         one.repeats += 1
         one.lost = False
         self.total_retrans += 1
         conn.tell(f"retransmits ({why}, backoff {self.backoff})")
-        conn.emit(one.flags, one.seq, one.data)
+        one.segment = conn.emit(one.flags, one.seq, one.data)
 
     # -- acknowledgements ------------------------------------------------------------------
 
@@ -236,9 +239,9 @@ class Sender:
         for one in self.flight:
             if one.lost:
                 self._loss_end = max(self._loss_end, self.nxt)
-                if self._retrying_since is None:
-                    self._retrying_since = self._conn.timeline.now
                 self._repeat(one, "lost")
+                if self._retrying_since is None:
+                    self._retrying_since = one.sent
 
     # -- the timer -------------------------------------------------------------------------
 
@@ -289,13 +292,15 @@ class Sender:
         self._loss_end = max(self._loss_end, self.nxt)
         self.retransmits += 1
         self._timeouts += 1
-        if self._retrying_since is None:
-            self._retrying_since = now
+        first = self.flight[0]
+        if self._retrying_since is None:  # by the last time that it was really sent
+            held = first.segment is not None and first.segment.held
+            self._retrying_since = first.sent if held else now
         if conn.state != SYN_SENT or self._timeouts > conn.host.kernel.syn_linear:
             self.backoff += 1
             self.rto = min(self.rto * 2, conn.settings.rto_max)
         self._arm(_RTO, self._clamped_rto(now))
-        self._repeat(self.flight[0], _RTO)
+        self._repeat(first, _RTO)
 
     def _expired(self, now: int) -> bool:
         """tcp_write_timeout."""

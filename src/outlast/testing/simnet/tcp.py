@@ -96,7 +96,7 @@ class Connection:
 
     # -- what the halves need --------------------------------------------------------------
 
-    def emit(self, flags: int, seq: int, data: bytes = b"") -> None:
+    def emit(self, flags: int, seq: int, data: bytes = b"") -> Segment:
         """Send a segment with the present acknowledgement and window."""
         receiver = self.receiver
         segment = Segment(self.local, self.remote, flags, seq, label=self.label)
@@ -112,6 +112,7 @@ class Connection:
                 receiver.answering()
         segment.wnd = receiver.window()
         self.host.send(segment)
+        return segment
 
     def acknowledge(self) -> None:
         """Send a bare ACK."""
