@@ -2,8 +2,8 @@
 
 One line of JSON comes in for each job, one goes out with what was found, or with what went wrong.
 Time is taken while all threads or tasks are asking: after each of them has been answered twice on
-average (and a hundred times in all), until the window is over; what still runs then is not counted. CPU is the process's
-own: all threads, user and system.
+average, and a hundred times in all, until the window is over; what still runs then is not counted.
+CPU is the process's own: all threads, user and system.
 
 Run by `benchmarks.speed`: python -m benchmarks.speed.worker CLIENT [CORE]
 """
