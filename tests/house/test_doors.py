@@ -37,7 +37,10 @@ LIBRARIES: dict[str, set[str]] = {
     # typing_extensions: types only, which every checker brings along; nothing imports it
     "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi", "typing_extensions"},
     "shims": {"wrapt", "httpx", "httpx2"},
-    "testing": {"anyio", "h11", "h2", "httpcore", "httpx", "httpx2", "pytest", "trio"},
+    "testing": {
+        *("anyio", "h11", "h2", "httpcore", "httpx", "httpx2", "pytest", "trio"),
+        "typing_extensions",
+    },
     "top": {"httpx", "httpx2", "typing_extensions"},
     "cli": {"anyio", "click", "httpx", "httpx2", "rich", "trio"},
 }

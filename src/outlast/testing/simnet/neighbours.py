@@ -5,7 +5,7 @@ STALE until the next packet, DELAY 5 s, three unicast probes 1 s apart, FAILED; 
 times, 1 s apart. Only who has a packet queued hears of a failed lookup.
 
 Source: linux-tcp facts 4, net/core/neighbour.c (neigh_timer_handler), arp(7). Both families behave
-alike here. Leaves out the limits of the table and of the queue.
+alike here. Leaves out the limits of the table and of the queue; lookups are never lost by chance.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAILED, INCOMPLETE, REACHABLE, STALE, DELAY, PROBE = (
 class Neighbour:
     """What a host knows of one address on its link."""
 
-    __slots__ = ("_alarm", "_asked", "_host", "_probes", "_queue", "address", "confirmed", "state")
+    __slots__ = ("_alarm", "_host", "_probes", "_queue", "address", "confirmed", "state")
 
     def __init__(self, host: Host, address: str) -> None:
         self._host = host
@@ -43,7 +43,6 @@ class Neighbour:
         self.state = FAILED
         self.confirmed = 0
         self._probes = 0
-        self._asked = 0
         self._queue: list[Segment] = []
         self._alarm = Alarm(host.timeline, self._ring, "neighbour", host.kernel.wheel)
 
@@ -109,15 +108,10 @@ class Neighbour:
     def _ask(self) -> None:
         host = self._host
         self._probes += 1
-        self._asked += 1
         owner = host.fabric.owner(self.address)
         if owner is None or not host.fabric.joined(host, owner):
             return
         ways = (host.link.away, owner.link.towards, owner.link.away, host.link.towards)
-        for number, way in enumerate(ways):
-            name = f"arp/{host.name}/{self.address}/{number}"
-            if way.loss and host.fabric.draws.uniform(name, self._asked) < way.loss:
-                return
         owner.neighbours.heard_from(host.address)
         host.timeline.after(sum(way.delay for way in ways), self._answered, "ARP reply")
 

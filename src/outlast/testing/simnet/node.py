@@ -14,6 +14,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from outlast.testing.simnet.host import Host
+from outlast.testing.simnet.packet import FIN
 from outlast.testing.simnet.pod import Pod, Program
 from outlast.testing.simnet.rules import SECOND, Kernel
 
@@ -167,6 +168,12 @@ class Node:
             if wanted:
                 way.loss = share
         self.note(f"{self.name}: loses {share:.0%}")
+
+    def lose_fins(self) -> None:
+        """Lose every FIN of the node's: the other side never hears that a connection has ended."""
+        self.kernel.fabric.disturbed()
+        self.kernel.link.away.rules.append(lambda segment: bool(segment.flags & FIN))
+        self.note(f"{self.name}: loses every FIN")
 
     def note(self, what: str) -> None:
         """Write a line into the world's log."""

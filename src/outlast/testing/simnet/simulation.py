@@ -1,0 +1,298 @@
+"""A run in virtual time: its threads or its event loop, its waits, its beginning and its end.
+
+Sync code runs in `with simulation.running()`, async code in `simulation.run(main)`, which starts
+the loop with the simulation's clock. All wait by `wait` and `wait_async`.
+
+Refuses event loops that it did not start: their clocks cannot be replaced from inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from outlast.net.seam import Ready, Wait
+from outlast.testing.simnet.actors import Actor
+from outlast.testing.simnet.stall import SimStalled
+from outlast.testing.simnet.threads import SimThread
+from outlast.testing.simnet.timeline import Timeline
+from outlast.testing.simnet.turns import Party, Turns
+from outlast.testing.simnet.waiting import Attention, Clock, SimWaiter, look
+from outlast.testing.simnet.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from outlast.testing.simnet.loop_asyncio import SimLoop
+    from outlast.testing.simnet.loop_trio import SimTrioClock
+
+__all__ = ["Running", "Simulation"]
+
+T = TypeVar("T")
+
+PATIENCE = 5.0  # real seconds; a busy machine may take its time, an endless loop never ends
+LONGEST = 86_400.0  # seconds of virtual time that one run may take
+BACKENDS = ("asyncio", "trio")
+
+
+class Simulation:
+    """Virtual time, and whoever lives in it.
+
+    `patience`: real seconds that a thread may hold virtual time up. `longest`: seconds of virtual
+    time after which a run in which everybody still waits is given up.
+    """
+
+    def __init__(self, patience: float = PATIENCE, longest: float = LONGEST) -> None:
+        self.timeline = Timeline()
+        self.clock = Clock(self.timeline)
+        self.turns = Turns(self.timeline, patience)
+        self.turns.describe = self._waiting
+        self._longest = longest
+        self._loop: SimLoop | SimTrioClock | None = None
+        self._actor = ""  # whose step it is, if the timeline itself carries it on
+        self._actors = 0
+        self._threads: list[SimThread[Any]] = []
+        self._tasks: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._names: dict[str, int] = {}
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Seconds since the simulation began."""
+        return self.clock.now()
+
+    def wait(self, wait: Wait) -> Ready:
+        """See `Network.wait`: this thread's turn goes to others until then."""
+        turns = self.turns
+        party = turns.enter() if turns.running else None
+        ready = look(wait.interests)
+        if ready or wait.until <= self.clock.now():
+            return ready
+        if party is None:
+            party = turns.enter()  # which says that no run is on
+        if self._actor:
+            raise RuntimeError(f"{self._actor} would block the simulation; it has to await")
+        attention = Attention(self.clock, wait, functools.partial(turns.wake, party), party.name)
+        try:
+            turns.park(party, None)
+        finally:
+            attention.cancel()
+        return attention.ready
+
+    async def wait_async(self, wait: Wait) -> Ready:
+        """See `Network.wait_async`."""
+        from anyio.lowlevel import checkpoint
+
+        loop = self._current_loop()
+        late = wait.until <= self.clock.now()
+        if not late or not wait.interests:
+            ready = look(wait.interests)
+            if not ready and not late:
+                return await self._park_in(loop, wait)
+            await checkpoint()
+        return look(wait.interests)
+
+    async def _park_in(self, loop: SimLoop | SimTrioClock, wait: Wait) -> Ready:
+        if isinstance(loop, asyncio.AbstractEventLoop):
+            from outlast.testing.simnet.loop_asyncio import wait_in_asyncio
+
+            return await wait_in_asyncio(loop, self.clock, wait, self.worker())
+        from outlast.testing.simnet.loop_trio import wait_in_trio
+
+        return await wait_in_trio(loop, self.clock, wait, self.worker())
+
+    def waiter(self) -> SimWaiter:
+        """See `Network.waiter`."""
+        return SimWaiter(self.do)
+
+    def do(self, action: Callable[[], object]) -> None:
+        """Do it now, if this thread may; else as soon as somebody passes the turn. Thread-safe."""
+        if self.turns.mine or not self.turns.running:
+            action()
+        else:
+            self.turns.post(action)
+
+    def sleep(self, seconds: float) -> None:
+        """Let virtual time pass, in a thread of the simulation."""
+        self.wait(Wait((), self.now() + seconds))
+
+    def spawn(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """See `Network.spawn`: the job is an actor, which the timeline carries on."""
+        self._actors += 1
+        name = f"job-{self._actors}"
+        self.do(lambda: Actor(self.clock, job, name, self._step_of))
+
+    def _step_of(self, name: str) -> None:
+        self._actor = name
+
+    # -- who is who ------------------------------------------------------------------------
+
+    def worker(self) -> str:
+        """A name for whoever runs now that is the same on every run."""
+        if self._actor:
+            return self._actor
+        task = self._task()
+        if task is not None:
+            return self._tasks.get(task) or self._name(task)
+        holder = self.turns.holder
+        return "outside" if holder is None else holder.name
+
+    def _task(self) -> Any:
+        loop = self._loop
+        if loop is None or not self.turns.mine or self.turns.holder is not loop.party:
+            return None
+        if isinstance(loop, asyncio.AbstractEventLoop):
+            return asyncio.current_task(loop)
+        import trio
+
+        try:
+            return trio.lowlevel.current_task()
+        except RuntimeError:  # between two tasks
+            return None
+
+    def _name(self, task: Any) -> str:
+        """Tasks of one name are told apart by a number, in the order in which they come here."""
+        name: str = task.get_name() if isinstance(task, asyncio.Task) else task.name
+        name = name.rpartition(".")[2]
+        count = self._names[name] = self._names.get(name, 0) + 1
+        self._tasks[task] = name if count == 1 else f"{name}#{count}"
+        return self._tasks[task]
+
+    # -- runs ------------------------------------------------------------------------------
+
+    def running(self) -> Running:
+        """A context in which sync code runs in virtual time."""
+        return Running(self)
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, T]], backend: str, debug: bool) -> T:
+        """Run `main()` in an event loop in virtual time."""
+        if backend not in BACKENDS:
+            raise ValueError(f"backend={backend!r} is not known; right: 'asyncio' or 'trio'")
+        with self.running():
+            if backend == "trio":
+                return self._run_trio(main)
+            return self._run_asyncio(main, debug)
+
+    def _run_asyncio(self, main: Callable[[], Coroutine[Any, Any, T]], debug: bool) -> T:
+        import anyio
+
+        from outlast.testing.simnet.loop_asyncio import SimLoop, in_order
+
+        def make() -> SimLoop:
+            loop = self._loop = SimLoop(self.turns, self.clock)
+            return loop
+
+        options = {"loop_factory": make, "debug": debug}
+        with in_order():
+            return anyio.run(main, backend="asyncio", backend_options=options)
+
+    def _run_trio(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        import trio
+
+        from outlast.testing.simnet.loop_trio import SimTrioClock, in_order
+
+        scope = trio.CancelScope()
+        clock = self._loop = SimTrioClock(self.turns, self.clock, scope.cancel)
+        results: list[T] = []
+
+        async def root() -> None:
+            with scope:
+                results.append(await main())
+
+        with in_order():
+            trio.run(root, clock=clock, instruments=[clock])
+        if not results:
+            raise (self.turns.failure or SimStalled("the run has ended before its time")).anew()
+        return results[0]
+
+    def begin(self) -> None:
+        """Start a run in this thread."""
+        if self.turns.running:
+            raise RuntimeError("this SimNet is running already")
+        self._threads.clear()
+        self._watchdog = Watchdog(self.turns)
+        self._watchdog.start()
+        self.turns.begin("main")
+        self.turns.horizon = self.timeline.now + round(self._longest * 1_000_000)
+
+    def end(self) -> list[str]:
+        """End the run; the names of the threads that were still there."""
+        try:
+            return self.turns.end()
+        finally:
+            self._loop = None
+            self.clock.waits.clear()
+            self._watchdog.stop()
+
+    def _current_loop(self) -> SimLoop | SimTrioClock:
+        loop = self._loop
+        if loop is not None and self.turns.mine and self.turns.holder is loop.party:
+            return loop
+        raise RuntimeError(
+            "this event loop was not started by SimNet, whose time it would have to follow; "
+            "right: net.run(main, backend='asyncio'), or backend='trio'"
+        )
+
+    # -- threads ---------------------------------------------------------------------------
+
+    def thread(self, work: Callable[[], T], name: str | None) -> SimThread[T]:
+        """Start a simulated thread; it has its first turn when this one waits."""
+        self.turns.enter()
+        thread = SimThread(self, work, name or f"thread-{len(self._threads) + 1}")
+        self._threads.append(thread)
+        return thread
+
+    def failures(self) -> Iterator[BaseException]:
+        """Errors of threads that nobody has asked for."""
+        for thread in self._threads:
+            if thread.error is not None and not thread.asked:
+                yield thread.error
+
+    def _waiting(self) -> Iterator[str]:
+        for attention in self.clock.waits:
+            yield f"{attention.who} waits for {attention.wait.interests or 'the time'}"
+
+
+class Running:
+    """One run of sync code. For async code it tells what is right."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._nested = False
+
+    def __enter__(self) -> Party | None:
+        _no_loop_here()
+        self._simulation.begin()
+        return self._simulation.turns.holder
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        simulation = self._simulation
+        failure = simulation.turns.failure
+        simulation.end()
+        if failure is not None and str(error) != str(failure):
+            raise failure from error
+        if error is None:
+            for lost in simulation.failures():
+                raise lost
+
+    async def __aenter__(self) -> None:
+        self._simulation._current_loop()
+
+    async def __aexit__(self, *error: object) -> None:
+        return
+
+
+def _no_loop_here() -> None:
+    """Refuse to begin inside an event loop."""
+    inside = asyncio._get_running_loop() is not None
+    if not inside and "trio" in sys.modules:
+        import trio
+
+        inside = trio.lowlevel.in_trio_run()
+    if inside:
+        raise RuntimeError(
+            "an event loop runs in this thread already, in real time; right: "
+            "net.run(main, backend='asyncio'), or backend='trio', which starts one in virtual time"
+        )

@@ -1,0 +1,138 @@
+"""What is said when virtual time cannot go on, and where threads stand when it is said.
+
+Where a thread stands is read from its stack: the innermost line that is neither this library's,
+nor an installed package's, nor Python's own. Refuses to guess what a line waits for.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Collection, Iterator
+from types import FrameType
+
+__all__ = [
+    "SimOver",
+    "SimStalled",
+    "busy_threads",
+    "debugged",
+    "frame_of",
+    "idle",
+    "others",
+    "place_of",
+    "within_a_loop",
+]
+
+_SIMNET = os.path.dirname(os.path.abspath(__file__))
+_HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_PATHS = sysconfig.get_paths()
+_STDLIB = _PATHS["stdlib"]
+_LOOPS = ("asyncio", "trio", "anyio")
+_FOREIGN = tuple(
+    os.path.join(path, "") for path in (_HERE, *(_PATHS[n] for n in ("stdlib", "purelib")))
+)
+
+# Where a thread that has nothing to do stands: the innermost Python frame, by file and function.
+_IDLE = {
+    ("threading.py", "wait"),
+    ("threading.py", "join"),
+    ("threading.py", "_wait_for_tstate_lock"),
+    ("thread.py", "_worker"),  # concurrent.futures: waits for work
+    ("_thread_cache.py", "_work"),  # trio: the same
+    ("queue.py", "get"),
+}
+_DEBUGGERS = {"bdb.py", "pdb.py", "pydevd.py", "pydevd_frame.py"}
+
+
+class SimStalled(BaseException):
+    """Virtual time cannot go on: a thread is busy or asleep in real time, or nothing will happen.
+
+    The text names the thread and its line. Not an Exception, so that no retry catches it.
+    """
+
+    def anew(self) -> SimStalled:
+        """The same, to be raised in one more place: each has a traceback of its own."""
+        return type(self)(*self.args)
+
+
+class SimOver(BaseException):
+    """Raised in simulated threads that are still there when the run ends. Let it pass."""
+
+
+def frame_of(ident: int) -> FrameType | None:
+    """The innermost frame of a thread; None if it has ended."""
+    return sys._current_frames().get(ident)
+
+
+def idle(frame: FrameType | None) -> bool:
+    """Whether a thread that stands there waits, in real time, for other threads."""
+    if frame is None or _spot(frame) not in _IDLE:
+        return False
+    for one in _stack(frame):
+        file, name = _spot(one)
+        if file != "threading.py":
+            return file != "turns.py"  # a look at the others is not a wait for them
+        if name == "start":
+            return False  # the thread that it has made is about to say that it lives
+    return True
+
+
+def debugged(frame: FrameType | None) -> bool:
+    """Whether somebody looks at the thread with a debugger."""
+    return any(_spot(one)[0] in _DEBUGGERS for one in _stack(frame))
+
+
+def within_a_loop(frame: FrameType | None) -> bool:
+    """Whether a thread is in the middle of an event loop's own work, or of this one's for it."""
+    for one in _stack(frame):
+        folder = os.path.dirname(one.f_code.co_filename)
+        if any(f"{os.sep}{package}" in folder for package in _LOOPS):
+            return True
+        if folder != _SIMNET and ("site-packages" in folder or not folder.startswith(_STDLIB)):
+            return False
+    return False
+
+
+def place_of(ident: int) -> str:
+    """Where a thread stands, as `file:line, in function: source line`."""
+    frame = frame_of(ident)
+    if frame is None:
+        return "(it has ended)"
+    own = next((one for one in _stack(frame) if not _is_foreign(one)), frame)
+    code = own.f_code
+    source = linecache.getline(code.co_filename, own.f_lineno).strip()
+    return f"{code.co_filename}:{own.f_lineno}, in {code.co_name}: {source or '?'}"
+
+
+def busy_threads() -> set[int]:
+    """The threads that do something now: whatever it is, it was begun for somebody else. This
+    thread is one of them. Idle ones may belong to a pool, which may give them work."""
+    return {ident for ident, frame in sys._current_frames().items() if not idle(frame)}
+
+
+def others(known: Collection[int]) -> tuple[bool, dict[int, tuple[int, int]]]:
+    """Whether threads besides `known` are doing something, as far as their stacks tell; and a
+    mark for each that changes when it moves."""
+    frames = sys._current_frames()
+    frames.pop(threading.get_ident(), None)
+    found = {ident: frame for ident, frame in frames.items() if ident not in known}
+    busy = any(not idle(frame) for frame in found.values())
+    return busy, {ident: (id(frame), frame.f_lasti) for ident, frame in found.items()}
+
+
+def _spot(frame: FrameType) -> tuple[str, str]:
+    return os.path.basename(frame.f_code.co_filename), frame.f_code.co_name
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_foreign(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith((*_FOREIGN, "<")) or "site-packages" in name
