@@ -251,6 +251,29 @@ def test_a_small_request_leaves_in_one_piece() -> None:
     assert tape.sends == 1
 
 
+def test_header_fields_are_those_of_the_request() -> None:
+    """Connections share what has been found valid: each request still carries its own fields."""
+    kinds = [[*HOST, (b"X-Order", name)] for name in (b"one", b"two")]
+    made = [exchange(OK + b"Content-Length: 0\r\n\r\n", headers=kinds[n]) for n in (0, 1, 0)]
+    assert made[0]._fields[1] == made[2]._fields[1]
+    for turn, each in enumerate(made):
+        sent = kinds[turn % 2]
+        assert read(each) == (200, b"")
+        assert each.leave()
+        each._stream.taken = b""
+        each.start("GET", b"/", sent)
+        sent.append((b"X-Late", b"three"))  # the caller's own list, which is not kept
+        each.end()
+        assert each.push()
+        assert each._stream.taken.count(b"X-") == len(sent) - 2
+        assert b"X-Order: %b\r\n" % kinds[turn % 2][1][1] in each._stream.taken
+
+
+def test_connections_that_carry_the_same_share_it() -> None:
+    made = [exchange() for _ in range(3)]
+    assert len({id(each._fields) for each in made}) == 1
+
+
 def test_a_body_is_framed_in_chunks() -> None:
     tape = Tape()
     made = H1Exchange(cast(Any, tape))

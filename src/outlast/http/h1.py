@@ -8,7 +8,7 @@ connection's use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import h11
 
@@ -28,30 +28,27 @@ class H1Exchange:
     """A connection's exchange, made ready again for each request. See `Exchange`."""
 
     __slots__ = (
-        "_given",
+        "_fields",
         "_h11",
         "_queue",
-        "_reading",
         "_stream",
-        "_valid",
         "_whole",
-        "_writing",
         "begun",
         "ended",
         "mark",
     )
 
     number: int | None = None  # see `Exchange.number`
+    # The last request's header fields: as the caller gave them, and as h11 has found them valid
+    # (of a type that it does not export). `_fields` are of this connection, `_latest` of all: what
+    # a client sends is often the same, and connections that lie idle share it.
+    _latest: ClassVar[tuple[Headers | None, Any]] = (None, None)
 
     def __init__(self, stream: Stream) -> None:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._stream = stream
-        self._reading = ((stream, READ),)
-        self._writing = ((stream, READ | WRITE),)
         self._queue: list[bytes | memoryview] = []
-        # The last request's header fields as the caller gave them, and as h11 has found them valid.
-        self._given: list[tuple[bytes, bytes]] | None = None
-        self._valid: Any = None  # of a type that h11 does not export
+        self._fields = H1Exchange._latest
         self._whole = True  # all that was queued has been handed over
         self.ended = False
         self.begun = False
@@ -66,14 +63,13 @@ class H1Exchange:
         """See `Exchange.start`."""
         self.begun = False
         self.mark = self._stream.written
-        known = headers == self._given  # most requests of a client carry the same header fields
-        event = h11.Request(
-            method=method.encode("ascii"),
-            target=target,
-            headers=self._valid if known else list(headers),
-        )
+        fields = self._fields if self._fields[0] == headers else H1Exchange._latest
+        known = fields[0] == headers  # most requests of a client carry the same
+        given = fields[1] if known else list(headers)
+        event = h11.Request(method=method.encode("ascii"), target=target, headers=given)
         if not known:
-            self._given, self._valid = list(headers), event.headers
+            fields = H1Exchange._latest = (list(headers), event.headers)
+        self._fields = fields
         self._queue = [self._h11.send(event) or b""]
         self._whole = False
 
@@ -118,7 +114,7 @@ class H1Exchange:
 
     def interests(self, *, writing: bool) -> Sequence[Interest]:
         """See `Exchange.interests`."""
-        return self._writing if writing else self._reading
+        return ((self._stream, READ | WRITE if writing else READ),)
 
     def head(self) -> Head | NeedData:
         """See `Exchange.head`. Interim responses (1xx) are passed over, but for 101."""
