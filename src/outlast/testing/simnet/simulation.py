@@ -213,8 +213,7 @@ class Simulation:
             raise RuntimeError("this SimNet is running already")
         self._threads.clear()
         self._watchdog = Watchdog(self.turns)
-        self._watchdog.start()
-        self.turns.begin("main")
+        self.turns.begin("main", self._watchdog.start())
         self.turns.horizon = self.timeline.now + round(self._longest * 1_000_000)
 
     def end(self) -> list[str]:

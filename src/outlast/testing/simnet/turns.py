@@ -93,10 +93,10 @@ class Turns:
         """Whether a run is on."""
         return self.first is not None
 
-    def begin(self, name: str) -> Party:
-        """Make this thread the first party, which has the turn."""
+    def begin(self, name: str, watch: int = 0) -> Party:
+        """Make this thread the first party, which has the turn. `watch`: who watches the run."""
         thread = threading.current_thread()
-        self._known = busy_threads()
+        self._known = busy_threads() | {watch}
         self._threads = len(self._known)
         self.failure = None
         self.plain = 0
@@ -335,7 +335,7 @@ class Turns:
         """
         if self._looked == self._runs:
             return False
-        ours = self._threads + len(self.parties)
+        ours = self._threads + len(self.parties) - 1  # the first party is in both
         if self.plain or threading.active_count() > ours or not self._runs % LOOK_EVERY:
             return True
         self._looked = self._runs

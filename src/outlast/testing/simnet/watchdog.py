@@ -40,12 +40,13 @@ class Watchdog:
         self._seen: tuple[int, ...] = ()
         self._since = 0.0
 
-    def start(self) -> None:
-        """Begin, before the run does."""
+    def start(self) -> int:
+        """Begin, before the run does; the thread's number."""
         self._turns.on_claim = self._bell.set
         if _signals():
             self._handler = signal.signal(signal.SIGURG, self._raise)
         self._thread.start()
+        return self._thread.ident or 0
 
     def stop(self) -> None:
         """End, after the run has."""
