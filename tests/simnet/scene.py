@@ -78,11 +78,14 @@ class Program:
         sock = self.accepted[number]
         if sock.closed or pod.frozen or not pod.running or not sock.readable() or not self.reads:
             return
-        if self._serve is not None:
-            self._serve(sock)
-            return
-        while data := sock.recv(1 << 20):
-            self.heard[number] += data
+        try:
+            if self._serve is not None:
+                self._serve(sock)
+                return
+            while data := sock.recv(1 << 20):
+                self.heard[number] += data
+        except OSError:  # the client has gone
+            sock.close()
 
 
 def echo(sock: SimSocket) -> None:

@@ -15,7 +15,7 @@ from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.testing.simnet.draws import Draws
-from outlast.testing.simnet.packet import Segment, Unreachable
+from outlast.testing.simnet.packet import ACK, Segment, Unreachable
 from outlast.testing.simnet.states import ESTABLISHED
 from outlast.testing.simnet.timeline import Timeline
 
@@ -75,23 +75,45 @@ class Fabric:
 
     def carry(self, source: Host, segment: Segment) -> None:
         """Take a packet from `source` to the host that has its destination address."""
-        for tap in tuple(self.taps):
-            tap(segment)
+        if self.taps:
+            for tap in tuple(self.taps):
+                tap(segment)
+        if self.trace is not None and (segment.data or segment.flags != ACK):
+            self.trace(segment.label, f"{source.name} sends {segment!r}")
         target = self._owners.get(segment.dst[0])
-        if target is None or not source.up:
+        if target is None:
             return
         if target is source:
             self.timeline.after(_LOOPBACK, partial(target.receive, segment))
             return
-        if self._parted and frozenset((source, target)) in self._parted:
-            self._lost(segment)
-            return
+        delay = self._judge(source, target, segment)
+        if delay is not None:
+            self.timeline.after(delay, partial(target.receive, segment))
+        elif self.trace is not None:
+            self.trace(segment.label, f"lost: {segment!r}")
+
+    def _judge(self, source: Host, target: Host, segment: Segment) -> int | None:
+        """How long a packet takes; None if it does not arrive."""
+        if not source.up or (self._parted and frozenset((source, target)) in self._parted):
+            return None
+        box = source.link.box
+        if box is not None and not box.passes(segment, towards=False):
+            return None
         away = source.link.away.judge(segment)
-        towards = target.link.towards.judge(segment) if away is not None else None
-        if away is None or towards is None:
-            self._lost(segment)
-            return
-        self.timeline.after(away + towards, partial(target.receive, segment))
+        if away is None:
+            return None
+        box = target.link.box
+        if box is not None and not box.passes(segment, towards=True):
+            return None
+        towards = target.link.towards.judge(segment)
+        return None if towards is None else away + towards
+
+    def speak_for(self, host: Host, segment: Segment) -> None:
+        """Take a packet that somebody on `host`'s link sends in its name."""
+        target = self._owners.get(segment.dst[0])
+        if target is not None and target.up:
+            delay = host.link.away.delay + target.link.towards.delay
+            self.timeline.after(delay, partial(target.receive, segment))
 
     def carry_error(self, source: Host, error: Unreachable) -> None:
         """Take an ICMP error to whoever sent the packet that it is about."""
@@ -105,16 +127,19 @@ class Fabric:
             delay = source.link.away.delay + target.link.towards.delay
         self.timeline.after(delay, partial(target.hear, error))
 
-    def _lost(self, segment: Segment) -> None:
-        if self.trace is not None:
-            self.trace(segment.label, f"lost: {segment!r}")
-
     # -- the link layer --------------------------------------------------------------------
 
     def joined(self, one: Host, other: Host) -> bool:
         """Whether two hosts hear each other on the link."""
         parted = bool(self._parted) and frozenset((one, other)) in self._parted
         return one.up and other.up and not parted
+
+    def answers(self, asker: Host, address: str) -> Host | None:
+        """Who answers when `asker` asks for an address: its host, or the box before it."""
+        owner = self._owners.get(address)
+        if owner is None or not (self.joined(asker, owner) or (owner.link.box and asker.up)):
+            return None
+        return owner
 
     def part(self, one: Host, other: Host, *, parted: bool = True) -> None:
         """Cut two hosts off from each other, or join them again."""

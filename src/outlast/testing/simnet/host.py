@@ -251,6 +251,8 @@ class Host:
         conn = self.connections.get((segment.src, segment.dst))
         if conn is not None:
             conn.unreachable(error.errno, segment.seq)
+        elif segment.src[0] not in self.addresses:  # it was only passed on here
+            self.fabric.carry_error(self, Unreachable(error.errno, segment))
 
     def lost_neighbour(self, segment: Segment) -> None:
         """Nobody answers for the address that a packet is for."""

@@ -16,6 +16,7 @@ from outlast.testing.simnet.packet import Segment
 
 if TYPE_CHECKING:
     from outlast.testing.simnet.draws import Draws
+    from outlast.testing.simnet.middlebox import Middlebox
 
 __all__ = ["Direction", "Link"]
 
@@ -65,18 +66,24 @@ class Direction:
 class Link:
     """One host's cable."""
 
-    __slots__ = ("_changed", "away", "plugged", "towards")
+    __slots__ = ("_changed", "away", "box", "plugged", "towards")
 
     def __init__(self, name: str, draws: Draws, changed: Callable[[], None]) -> None:
         self._changed = changed
         self.towards = Direction(f"to {name}", draws)
         self.away = Direction(f"from {name}", draws)
         self.plugged = True
+        self.box: Middlebox | None = None
 
     @property
     def plain(self) -> bool:
-        """Whether every packet gets through, in order."""
-        return self.plugged and self.towards.plain and self.away.plain
+        """Whether every packet gets through, in order, and nobody takes note of it."""
+        return self.plugged and self.box is None and self.towards.plain and self.away.plain
+
+    def put(self, box: Middlebox | None) -> None:
+        """Put a box in the way, or take it out."""
+        self._changed()
+        self.box = box
 
     def slow(self, extra: int) -> None:
         """Have packets towards the host take `extra` microseconds longer than usual."""

@@ -108,8 +108,8 @@ class Neighbour:
     def _ask(self) -> None:
         host = self._host
         self._probes += 1
-        owner = host.fabric.owner(self.address)
-        if owner is None or not host.fabric.joined(host, owner):
+        owner = host.fabric.answers(host, self.address)
+        if owner is None:
             return
         ways = (host.link.away, owner.link.towards, owner.link.away, host.link.towards)
         owner.neighbours.heard_from(host.address)

@@ -13,12 +13,15 @@ import errno
 import itertools
 from typing import TYPE_CHECKING
 
+from outlast.testing.simnet.health import HealthCheck
 from outlast.testing.simnet.host import Host
+from outlast.testing.simnet.middlebox import Middlebox
 from outlast.testing.simnet.packet import FIN
 from outlast.testing.simnet.pod import Pod, Program
 from outlast.testing.simnet.rules import SECOND, Kernel
 
 if TYPE_CHECKING:
+    from outlast.testing.simnet.service import Service
     from outlast.testing.simnet.world import World
 
 __all__ = ["CLIENT", "Node"]
@@ -38,6 +41,10 @@ class Node:
         self._number = number
         self._pods: list[Pod] = []
         self._numbers = itertools.count(1)
+        self._daemons: list[HealthCheck] = []
+        self._mute: list[int] = []
+        self.frozen = False  # its programs are stopped
+        self.proxy_healthy = True  # what its health check node ports say of its proxy
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -87,6 +94,11 @@ class Node:
             return
         self.kernel.power_on()
         self._clear_faults()
+        self.frozen = False
+        for daemon in self._daemons:
+            daemon.boot()
+        for port in self._mute:
+            self._listen_mute(port)
         for pod in self._pods:
             pod.launch()
         self.note(f"{self.name}: power on")
@@ -94,15 +106,35 @@ class Node:
 
     def freeze(self) -> None:
         """Stop every program of the node; its kernel goes on."""
+        self.frozen = True
         for pod in self._pods:
             if pod.running:
                 pod.freeze()
 
     def thaw(self) -> None:
         """Let them go on."""
+        self.frozen = False
         for pod in self._pods:
             if pod.frozen:
                 pod.thaw()
+        for daemon in self._daemons:
+            daemon.thaw()
+
+    def serve_health(self, service: Service, port: int) -> None:
+        """Tell at `port` whether the node has an endpoint of a Service."""
+        daemon = HealthCheck(self, service, port)
+        self._daemons.append(daemon)
+        if self.on:
+            daemon.boot()
+
+    def accept_and_be_mute(self, port: int) -> None:
+        """Accept connections at a port of the node's and let them hang."""
+        self._mute.append(port)
+        if self.on:
+            self._listen_mute(port)
+
+    def _listen_mute(self, port: int) -> None:
+        self.kernel.listen((self.host, port), backlog=1 << 30, owner=self)
 
     # -- the network -----------------------------------------------------------------------
 
@@ -168,6 +200,41 @@ class Node:
             if wanted:
                 way.loss = share
         self.note(f"{self.name}: loses {share:.0%}")
+
+    def overtake(self, share: float, by: float) -> None:
+        """Have a share of the packets come `by` seconds late, so that others overtake them."""
+        if not (0 <= share <= 1 and 0 <= by <= 60):
+            raise ValueError(f"share={share!r}, by={by!r}; right: node.overtake(0.1, by=0.01)")
+        self.kernel.fabric.disturbed()
+        for way in (self.kernel.link.towards, self.kernel.link.away):
+            way.late, way.late_by = share, round(by * SECOND)
+        self.note(f"{self.name}: {share:.0%} of the packets come {by:g} s late")
+
+    def middlebox(
+        self,
+        *,
+        idle: float | None = None,
+        resets: bool = False,
+        acknowledges: bool = False,
+        accepts: bool = False,
+    ) -> Middlebox:
+        """Put a box that keeps state before the node; connections that stand are unknown to it.
+
+        `idle`: seconds after which it forgets a silent flow. `resets`: what it does not know it
+        resets, instead of losing it. `acknowledges`: it acknowledges data and probes for a node
+        that is beyond reach, `accepts`: connections too.
+        """
+        box = Middlebox(
+            self.kernel,
+            idle=idle,
+            resets=resets,
+            acknowledges=acknowledges,
+            accepts=accepts,
+            note=self.note,
+        )
+        self.kernel.link.put(box)
+        self.note(f"{self.name}: middlebox")
+        return box
 
     def lose_fins(self) -> None:
         """Lose every FIN of the node's: the other side never hears that a connection has ended."""

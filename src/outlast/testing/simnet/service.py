@@ -10,6 +10,7 @@ terminating endpoints, sessionAffinity ClientIP with 10800 s. Refuses UDP.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outlast.testing.simnet.packet import Endpoint
@@ -17,12 +18,37 @@ from outlast.testing.simnet.rules import SECOND
 
 if TYPE_CHECKING:
     from outlast.testing.simnet.draws import Draws
+    from outlast.testing.simnet.host import Host
     from outlast.testing.simnet.node import Node
     from outlast.testing.simnet.pod import Pod
 
-__all__ = ["BALANCES", "Service"]
+__all__ = ["BALANCES", "NodePort", "Service"]
 
 BALANCES = ("random", "round-robin", "source-hash")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePort:
+    """How a Service is reached from outside: at `port` of every node.
+
+    `local`: externalTrafficPolicy Local. `health_check`: the port at which nodes tell whether they
+    have an endpoint, 0 for none. `mute`: a node without an endpoint accepts connections and lets
+    them hang, as was seen in the field; else it loses them.
+    """
+
+    port: int
+    local: bool = False
+    health_check: int = 0
+    mute: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("port", self.port), ("health_check", self.health_check or 30000)):
+            if not 30000 <= value <= 32767:
+                raise ValueError(
+                    f"{name}={value!r} is not within 30000..32767, the range of node ports"
+                )
+        if (self.mute or self.health_check) and not self.local:
+            raise ValueError("mute= and health_check= go with local=True only")
 
 
 class Service:
@@ -37,6 +63,7 @@ class Service:
         *,
         balance: str = "random",
         affinity: float = 0.0,
+        node_port: NodePort | None = None,
     ) -> None:
         if balance not in BALANCES:
             raise ValueError(f"balance={balance!r} is none of {', '.join(BALANCES)}")
@@ -44,6 +71,7 @@ class Service:
             raise ValueError(f"affinity={affinity!r} s; right: affinity=10800.0, or 0 for none")
         self.name = name
         self.host, self.port = vip
+        self.node_port = node_port
         self._draws = draws
         self._note = note
         self._balance = balance
@@ -69,6 +97,28 @@ class Service:
     def pods(self) -> tuple[Pod, ...]:
         """The present endpoints, those that are ready."""
         return self._ready
+
+    @property
+    def local(self) -> bool:
+        """Whether nodes pass connections on to their own pods only."""
+        return self.node_port is not None and self.node_port.local
+
+    @property
+    def mute(self) -> bool:
+        """Whether a node without an endpoint lets connections hang instead of losing them."""
+        return self.node_port is not None and self.node_port.mute
+
+    def on(self, host: Host) -> Callable[[Pod], bool]:
+        """Which pods are a host's own."""
+        return lambda pod: pod.node.kernel is host
+
+    def has_local(self, host: Host) -> bool:
+        """Whether a host has an endpoint of its own."""
+        return any(pod.node.kernel is host for pod in (*self._ready, *self._ending))
+
+    def local_endpoints(self, host: Host) -> int:
+        """How many endpoints of its own a host has, as its health check tells."""
+        return sum(pod.node.kernel is host for pod in self._ready)
 
     # -- endpoints -------------------------------------------------------------------------
 

@@ -10,17 +10,22 @@ library are not here.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
+from outlast.testing.simnet.control import ControlPlane
+from outlast.testing.simnet.counting import SegmentCount
+from outlast.testing.simnet.dns import Zone
 from outlast.testing.simnet.draws import Draws
 from outlast.testing.simnet.fabric import Fabric, Trace
+from outlast.testing.simnet.host import Host
 from outlast.testing.simnet.node import CLIENT, Node
-from outlast.testing.simnet.packet import Endpoint
+from outlast.testing.simnet.packet import Endpoint, Segment
 from outlast.testing.simnet.pod import Pod
 from outlast.testing.simnet.proxy import Proxy
 from outlast.testing.simnet.rules import SECOND, Kernel
-from outlast.testing.simnet.service import Service
+from outlast.testing.simnet.service import NodePort, Service
 from outlast.testing.simnet.timeline import Timeline
 
 __all__ = ["World"]
@@ -44,7 +49,14 @@ class World:
         self._nodes: dict[str, Node] = {}
         self._services: dict[str, Service] = {}
         self._vips: dict[Endpoint, Service] = {}
-        self.client = self._equip(Node(self, "client", CLIENT, self.kernel))
+        self._node_ports: dict[int, Service] = {}
+        self._control: ControlPlane | None = None
+        self._void: Host | None = None
+        self._silent = itertools.count(1)
+        self._unrouted = itertools.count(1)
+        self.dns = Zone(timeline, self.draws, self.note)
+        self.client = Node(self, "client", CLIENT, self.kernel)
+        self._equip(self.client)
 
     @property
     def trace(self) -> Trace | None:
@@ -66,8 +78,19 @@ class World:
         return node
 
     def _equip(self, node: Node) -> Node:
-        node.kernel.translation = Proxy(node.kernel, self._vips)
+        node.kernel.translation = Proxy(node.kernel, self._vips, self._node_ports)
+        for service in self._services.values():
+            self._open_port(node, service)
         return node
+
+    def _open_port(self, node: Node, service: Service) -> None:
+        outside = service.node_port
+        if outside is None or node.host == self.client.host:
+            return
+        if outside.health_check:
+            node.serve_health(service, outside.health_check)
+        if outside.mute:
+            node.accept_and_be_mute(outside.port)
 
     def service(
         self,
@@ -76,11 +99,14 @@ class World:
         *,
         balance: str = "random",
         affinity: float = 0.0,
+        headless: bool = False,
+        node_port: NodePort | None = None,
     ) -> Service:
         """Add a Service, `name.namespace.svc:port`; the pods' own ports may differ from it.
 
-        `balance`: random, round-robin or source-hash. `affinity`: sessionAffinity ClientIP, in
-        seconds; 0 for none.
+        Its name is known to `dns`: it stands for the virtual address, or, `headless`, for the
+        addresses of the ready pods. `balance`: random, round-robin or source-hash. `affinity`:
+        sessionAffinity ClientIP, in seconds; 0 for none. `node_port`: reached from outside too.
         """
         host, _, port = name.rpartition(":")
         if not (host and port.isdecimal() and 0 < int(port) < 65536):
@@ -89,11 +115,95 @@ class World:
             raise ValueError(f"service {name!r} exists already; right: another name or port")
         number = len(self._services) + 1
         vip = (f"10.96.{number // 250}.{number % 250 + 1}", int(port))
-        service = Service(name, vip, self.draws, self.note, balance=balance, affinity=affinity)
-        self._services[name] = self._vips[vip] = service
+        service = Service(
+            name,
+            vip,
+            self.draws,
+            self.note,
+            balance=balance,
+            affinity=affinity,
+            node_port=node_port,
+        )
+        self._services[name] = service
+        if headless:
+            self.dns.set(host, lambda: [pod.host for pod in service.pods])
+        else:
+            self._vips[vip] = service
+            self.dns.set(host, [vip[0]])
+        if node_port is not None:
+            self._add_node_port(service, node_port)
         if pods:
             service.add(*pods)
         return service
+
+    def _add_node_port(self, service: Service, outside: NodePort) -> None:
+        if outside.port in self._node_ports:
+            taken = self._node_ports[outside.port].name
+            raise ValueError(f"node port {outside.port} is taken by {taken}; right: another port")
+        self._node_ports[outside.port] = service
+        for node in self._nodes.values():
+            self._open_port(node, service)
+
+    def silent_address(self, port: int = 8080) -> str:
+        """A new address whose host is there (ARP answers) and never answers anything."""
+        host = _address("10.244.254", next(self._silent))
+        if self._void is None:
+            self._void = Host(self.fabric, "void", host, self.kernel)
+            self._void.link.towards.hole = True
+        self._void.add_address(host)
+        return f"{host}:{port}"
+
+    def unrouted_address(self, port: int = 8080) -> str:
+        """A new address of nobody: connecting to it ends in EHOSTUNREACH after 3 s."""
+        return f"{_address('10.244.255', next(self._unrouted))}:{port}"
+
+    # -- faults ----------------------------------------------------------------------------
+
+    def control_plane(
+        self, *, lag: float = 40.0, recovery: float = 3.0, spread: float = 0.0
+    ) -> ControlPlane:
+        """Have endpoints of nodes without power leave all Services after `lag` seconds.
+
+        They come back `recovery` seconds after power on. `spread`: up to so many seconds more,
+        drawn. Without this call nothing happens by itself. What is returned can be taken down.
+        """
+        self._control = ControlPlane(
+            self.timeline,
+            self.draws,
+            self._services,
+            self.note,
+            lag=lag,
+            recovery=recovery,
+            spread=spread,
+        )
+        return self._control
+
+    def partition(self, one: Node, other: Node) -> None:
+        """Cut two nodes off from each other; both go on talking to everybody else."""
+        self.fabric.part(one.kernel, other.kernel)
+        self.note(f"partition: {one.name} and {other.name}")
+
+    def join(self, one: Node, other: Node) -> None:
+        """Undo `partition`."""
+        self.fabric.part(one.kernel, other.kernel, parted=False)
+        self.note(f"joined: {one.name} and {other.name}")
+
+    def at_segment(
+        self,
+        number: int,
+        fn: Callable[_P, object],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> None:
+        """Call `fn` when the `number`-th segment from now (1 is the next) is about to be sent.
+
+        `when` narrows what is counted: `world.when(lambda segment: ...).at_segment(3, fn)`.
+        """
+        SegmentCount(self.fabric, lambda _: True).at_segment(number, fn, *args, **kwargs)
+
+    def when(self, counted: Callable[[Segment], bool]) -> SegmentCount:
+        """Segments that `counted` is true of, to be counted by `at_segment`."""
+        return SegmentCount(self.fabric, counted)
 
     # -- time ------------------------------------------------------------------------------
 
@@ -114,4 +224,12 @@ class World:
             self.fabric.trace("world", what)
 
     def power_changed(self, node: Node) -> None:
-        """Hear that a node has lost or regained power."""
+        """Tell the control plane, if there is one."""
+        if self._control is not None:
+            self._control.power_changed(node)
+
+
+def _address(network: str, number: int) -> str:
+    if number > _MOST_ADDRESSES:
+        raise RuntimeError(f"all {_MOST_ADDRESSES} addresses of {network}.* are given out")
+    return f"{network}.{number}"

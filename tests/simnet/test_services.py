@@ -1,0 +1,351 @@
+"""Services: the pin of connection tracking, affinity, endpoints that go, NodePorts (facts 9)."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+
+from outlast.testing.simnet.conntrack import Entry, Table
+from outlast.testing.simnet.packet import ACK, FIN, RST, SYN, Segment
+from outlast.testing.simnet.pod import Pod
+from outlast.testing.simnet.proxy import Proxy
+from outlast.testing.simnet.rules import SECOND
+from outlast.testing.simnet.service import NodePort, Service
+from outlast.testing.simnet.sockets import SimSocket
+from outlast.testing.simnet.states import ESTABLISHED
+from tests.simnet.scene import NODELAY, SOCKET, Program, Scene, echo
+
+ORDERS = "orders.shop.svc:80"
+REUSE = (SOCKET, 2, 1)
+
+
+class Two(Scene):
+    """Two nodes with a pod each behind one Service."""
+
+    def __init__(self, *, balance: str = "random", affinity: float = 0.0, seed: int = 1) -> None:
+        super().__init__(Program(echo), seed=seed)
+        self.b = self.world.node("b")
+        self.other = self.b.place(Program(echo))
+        self.orders = self.world.service(
+            ORDERS, [self.pod, self.other], balance=balance, affinity=affinity
+        )
+
+    def dial_vip(self, label: str, port: int = 0) -> SimSocket:
+        """A dial of the Service's address, maybe from a given port."""
+        source = ("", port) if port else None
+        vip = (self.orders.host, self.orders.port)
+        return self.client.connect(vip, [REUSE, NODELAY], label=label, source=source)
+
+    def outcome(self, sock: SimSocket, seconds: float = 6.5) -> str:
+        """alive or dead, as by a program's own time-out; the socket is reset then."""
+        took = self.when(sock.writable, seconds)
+        result = "alive" if took is not None and not sock.error else "dead"
+        sock.abort()
+        return result
+
+
+def pod_of(sock: SimSocket, *pods: Pod) -> str:
+    """The pod that has the far end."""
+    for pod in pods:
+        program = pod.program
+        assert isinstance(program, Program)
+        if any(peer.remote == sock.local for peer in program.accepted):
+            return pod.name
+    return "nobody"
+
+
+def test_a_new_port_draws_again() -> None:
+    """Measured: with alternate choices, dead, alive, dead, alive, dead, alive."""
+    two = Two(balance="round-robin")
+    two.a.power_off()
+    ends = [two.outcome(two.dial_vip(f"dial {number}")) for number in range(6)]
+    assert ends == ["dead", "alive"] * 3
+
+
+def test_the_same_port_is_pinned_to_the_dead_pod() -> None:
+    two = Two(balance="round-robin")
+    two.a.power_off()
+    ends = [two.outcome(two.dial_vip(f"dial {number}", port=40_000)) for number in range(5)]
+    assert ends == ["dead"] * 5
+
+
+def test_the_pin_ends_120_s_after_the_last_syn() -> None:
+    for pause, expected in ((110.0, "dead"), (121.0, "alive")):
+        two = Two(balance="round-robin")
+        two.a.black_hole()
+        two.outcome(two.dial_vip("first", port=40_000))
+        two.run(pause)
+        assert two.outcome(two.dial_vip("second", port=40_000)) == expected
+
+
+def test_retransmitted_syns_go_where_the_first_went() -> None:
+    two = Two(balance="round-robin")
+    two.a.black_hole()
+    sock = two.dial_vip("dial")
+    assert two.when(sock.writable, 50.0) is None
+    two.a.heal()
+    two.run(30.0)
+    assert sock.state == ESTABLISHED
+    assert pod_of(sock, two.pod, two.other) == two.pod.name
+
+
+def test_an_established_connection_stays_when_its_endpoint_goes() -> None:
+    two = Two(balance="round-robin")
+    sock = two.dial_vip("kept")
+    two.run(1.0)
+    two.orders.remove(two.a)
+    assert list(two.orders.pods) == [two.other]
+    sock.send(b"still you?")
+    two.run(1.0)
+    assert sock.recv(100) == b"still you?"
+    news = [two.dial_vip(f"new {number}") for number in range(10)]
+    two.run(1.0)
+    assert {pod_of(new, two.pod, two.other) for new in news} == {two.other.name}
+    two.orders.add(two.a)
+    assert list(two.orders.pods) == [two.other, two.pod]
+
+
+def test_terminating_pods_serve_only_when_nobody_is_ready() -> None:
+    two = Two()
+    two.orders.end(two.pod)
+    sock = two.dial_vip("first")
+    two.run(1.0)
+    assert pod_of(sock, two.pod, two.other) == two.other.name
+    two.orders.end(two.b)
+    socks = [two.dial_vip(f"then {number}") for number in range(20)]
+    two.run(1.0)
+    assert {pod_of(sock, two.pod, two.other) for sock in socks} == {"a-1", "b-1"}
+    two.orders.remove(two.a, two.b)
+    assert two.end_of(two.dial_vip("last"), 1.0)[0] == errno.ECONNREFUSED
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_affinity_keeps_a_client_at_its_pod(seed: int) -> None:
+    two = Two(affinity=100.0, seed=seed)
+    first = two.dial_vip("first")
+    two.run(1.0)
+    home = pod_of(first, two.pod, two.other)
+    for number in range(10):
+        two.run(90.0)  # each connection renews it
+        sock = two.dial_vip(f"dial {number}")
+        two.run(1.0)
+        assert pod_of(sock, two.pod, two.other) == home
+    two.orders.remove(two.pod if home == "a-1" else two.other)
+    sock = two.dial_vip("moved")
+    two.run(1.0)
+    assert pod_of(sock, two.pod, two.other) not in (home, "nobody")
+
+
+def test_source_hash_pins_a_client() -> None:
+    two = Two(balance="source-hash")
+    two.a.power_off()
+    two.b.power_off()
+    two.a.power_on()
+    ends = {two.outcome(two.dial_vip(f"dial {number}"), 1.0) for number in range(10)}
+    assert len(ends) == 1
+
+
+def test_a_mistake_is_told() -> None:
+    two = Two()
+    with pytest.raises(ValueError, match="never was in"):
+        two.orders.remove(two.world.node("c"))
+    with pytest.raises(ValueError, match=r"right: orders\.add"):
+        two.orders.add(two.world.node("d"))
+    with pytest.raises(ValueError, match="lacks a port"):
+        two.world.service("orders")
+    with pytest.raises(ValueError, match="exists already"):
+        two.world.service(ORDERS)
+    with pytest.raises(ValueError, match="balance"):
+        two.world.service("other:80", balance="fair")
+    with pytest.raises(ValueError, match="affinity"):
+        two.world.service("other:80", affinity=-1)
+
+
+# -- connection tracking -----------------------------------------------------------------------
+
+
+def track(*steps: tuple[int, bool, int]) -> float:
+    """Seconds that an entry lives after packets of (flags, is a reply, bytes)."""
+    client, vip, pod = ("c", 1), ("v", 80), ("p", 8080)
+    table = Table()
+    entry = Entry(client, vip, client, pod)
+    table.add(entry, 0)
+    for flags, reply, size in steps:
+        entry.seen(Segment(client, vip, flags, 1, data=bytes(size)), 0, reply=reply)
+    assert table.find(client, vip, entry.until - 1) is entry
+    assert table.find_reply(pod, client, entry.until - 1) is entry
+    assert table.find(client, vip, entry.until) is None
+    return entry.until / SECOND
+
+
+OPEN = ((SYN, False, 0), (SYN | ACK, True, 0), (ACK, False, 0))
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds"),
+    [
+        (((SYN, False, 0),), 120),
+        (((SYN, False, 0), (SYN | ACK, True, 0)), 60),
+        (OPEN, 432_000),
+        ((*OPEN, *[(ACK, False, 10)] * 3), 432_000),
+        ((*OPEN, *[(ACK, False, 10)] * 4), 300),
+        ((*OPEN, *[(ACK, False, 10)] * 4, (ACK, True, 0)), 432_000),
+        ((*OPEN, (FIN | ACK, False, 0)), 120),
+        ((*OPEN, (FIN | ACK, False, 0), (FIN | ACK, True, 0)), 30),
+        ((*OPEN, (FIN | ACK, False, 0), (FIN | ACK, True, 0), (ACK, False, 0)), 120),
+        ((*OPEN, (RST, True, 0)), 10),
+    ],
+)
+def test_lifetimes_of_entries(steps: tuple[tuple[int, bool, int], ...], seconds: float) -> None:
+    assert track(*steps) == seconds
+
+
+def test_tables_do_not_grow_for_ever() -> None:
+    two = Two()
+    for number in range(2000):
+        sock = two.dial_vip(f"dial {number}")
+        two.run(0.5)
+        sock.abort()
+    proxy = two.client.translation
+    assert isinstance(proxy, Proxy)
+    assert len(proxy.table) < 600
+
+
+# -- NodePorts ---------------------------------------------------------------------------------
+
+
+class Cluster(Scene):
+    """Three nodes, pods on the first two, and a client outside."""
+
+    def __init__(self, node_port: NodePort) -> None:
+        super().__init__(Program(echo))
+        self.b, self.c = self.world.node("b"), self.world.node("c")
+        self.other = self.b.place(Program(echo))
+        self.router: Service = self.world.service(
+            "router.ingress.svc:80", [self.pod, self.other], node_port=node_port
+        )
+
+    def dial_node(self, host: str, port: int = 32727, label: str = "c") -> SimSocket:
+        """A dial of a node's port."""
+        return self.client.connect((host, port), [NODELAY], label=label)
+
+    def answered(self, sock: SimSocket) -> bytes | None:
+        """What comes back within a second."""
+        self.run(1.0)
+        if sock.state == ESTABLISHED:
+            sock.send(b"hello")
+            self.run(1.0)
+            return sock.recv(100)
+        return None
+
+
+def test_a_local_node_port_takes_the_nodes_own_pods() -> None:
+    net = Cluster(NodePort(32727, local=True))
+    for node, pod in ((net.a, net.pod), (net.b, net.other)):
+        for number in range(5):
+            sock = net.dial_node(node.host, label=f"{node.name} {number}")
+            assert net.answered(sock) == b"hello"
+            assert pod_of(sock, net.pod, net.other) == pod.name, "and it sees the client's address"
+    assert net.end_of(net.dial_node(net.c.host), 10.0) == (0, None), "what comes is lost"
+
+
+def test_a_node_without_a_pod_that_lets_connections_hang() -> None:
+    """Incident B: established, and then nothing for ever."""
+    net = Cluster(NodePort(32727, local=True, mute=True))
+    sock = net.dial_node(net.c.host)
+    assert net.answered(sock) is None
+    assert (sock.state, sock.outq) == (ESTABLISHED, 0)
+    net.run(3600.0)
+    assert sock.state == ESTABLISHED
+    net.c.power_off()
+    net.c.power_on()
+    sock.send(b"x")
+    assert net.end_of(sock, 1.0)[0] == errno.ECONNRESET
+    net.router.add(net.c.place(Program(echo)))
+    assert net.answered(net.dial_node(net.c.host, label="then")) == b"hello"
+
+
+def test_a_cluster_node_port_goes_anywhere_and_hides_the_client() -> None:
+    net = Cluster(NodePort(32727))
+    socks = [net.dial_node(net.c.host, label=f"c {number}") for number in range(20)]
+    assert [net.answered(sock) for sock in socks] == [b"hello"] * 20
+    programs = [pod.program for pod in (net.pod, net.other)]
+    accepted = [peer for p in programs if isinstance(p, Program) for peer in p.accepted]
+    assert {peer.remote[0] for peer in accepted} == {net.c.host}
+    assert {peer.local[0] for peer in accepted} == {net.pod.host, net.other.host}
+    sock = socks[0]
+    net.c.power_off()
+    sock.send(b"hello")
+    net.run(5.0)
+    assert sock.recv(10) is None, "the node in the middle is part of the connection"
+
+
+def test_a_node_in_the_middle_passes_errors_on() -> None:
+    net = Cluster(NodePort(32727))
+    net.answered(net.dial_node(net.c.host, label="first"))
+    for node in (net.a, net.b):
+        node.unreachable()
+    assert net.end_of(net.dial_node(net.c.host), 5.0)[0] == errno.EHOSTUNREACH
+    net.router.remove(net.a, net.b)
+    assert net.end_of(net.dial_node(net.c.host, label="then"), 5.0)[0] == errno.ECONNREFUSED
+
+
+def ask_health(net: Cluster, host: str) -> tuple[int, dict[str, object]]:
+    sock = net.dial_node(host, 31234, label=f"check {net.now}")
+    net.run(0.1)
+    sock.send(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    net.run(0.1)
+    head, _, body = (sock.recv(10_000) or b"").partition(b"\r\n\r\n")
+    assert sock.recv(1) == b""
+    sock.close()
+    return int(head.split()[1]), json.loads(body)
+
+
+def test_the_health_check_node_port() -> None:
+    net = Cluster(NodePort(32727, local=True, health_check=31234))
+    assert ask_health(net, net.a.host) == (
+        200,
+        {
+            "service": {"namespace": "ingress", "name": "router"},
+            "localEndpoints": 1,
+            "serviceProxyHealthy": True,
+        },
+    )
+    assert ask_health(net, net.c.host)[0] == 503
+    net.router.remove(net.a)
+    assert ask_health(net, net.a.host)[0] == 503
+    net.b.proxy_healthy = False
+    assert ask_health(net, net.b.host)[0] == 503
+    net.b.proxy_healthy = True
+    net.b.power_off()
+    net.b.power_on()
+    assert ask_health(net, net.b.host)[0] == 200
+    late = net.world.node("late")
+    assert ask_health(net, late.host)[0] == 503
+
+
+def test_a_frozen_node_does_not_tell_its_health() -> None:
+    net = Cluster(NodePort(32727, local=True, health_check=31234))
+    net.a.freeze()
+    sock = net.dial_node(net.a.host, 31234)
+    net.run(0.1)
+    sock.send(b"GET / HTTP/1.1\r\n\r\n")
+    net.run(10.0)
+    assert (sock.outq, sock.recv(1)) == (0, None)
+    net.a.thaw()
+    net.run(0.1)
+    assert (sock.recv(1000) or b"").startswith(b"HTTP/1.1 200")
+
+
+def test_node_ports_are_checked() -> None:
+    with pytest.raises(ValueError, match="30000"):
+        NodePort(80)
+    with pytest.raises(ValueError, match="health_check"):
+        NodePort(32727, local=True, health_check=80)
+    with pytest.raises(ValueError, match="local=True"):
+        NodePort(32727, mute=True)
+    net = Cluster(NodePort(32727))
+    with pytest.raises(ValueError, match="taken by"):
+        net.world.service("again:80", node_port=NodePort(32727))
