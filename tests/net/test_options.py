@@ -104,7 +104,7 @@ def test_what_is_set_holds_before_connect(
     }
     assert read_back(stream.detach()) == held
     if cap is None:
-        assert stream.notes == ["RTO cap 2000: refused (Protocol not available)"]
+        assert list(stream.notes) == ["RTO cap 2000: refused (Protocol not available)"]
     else:  # it would shorten the connect too: only once the connection stands
         assert cap == RTO_MAX_DEFAULT
         assert rto_max(stream.detach()) == 2000

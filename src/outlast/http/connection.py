@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ class Connection:
     name: str = ""  # the endpoint, in words
 
     def __post_init__(self) -> None:
-        self.name = str(self.address)
+        self.name = _in_words(self.address)
 
     def limit(self, seconds: float) -> None:
         """Have the kernel hold unacknowledged data no longer than this; 0 for no limit."""
@@ -74,6 +75,11 @@ class Connection:
         if session is None or not session.usable or not self.counted:
             return False
         return now < self.expires and self.leases < session.capacity
+
+
+@functools.lru_cache(maxsize=1024)  # connections to one endpoint share its name
+def _in_words(address: Address) -> str:
+    return str(address)
 
 
 @dataclass(slots=True, eq=False)

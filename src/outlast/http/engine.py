@@ -70,6 +70,7 @@ class Engine:
         _engines.add(self)
         self._services: dict[Origin, Service] = {}
         self._context: ssl.SSLContext | None = None
+        self._plan = SocketPlan()  # the last connection's
 
     def service(self, origin: Origin) -> Service:
         """The shared knowledge of the origin's target."""
@@ -118,13 +119,13 @@ class Engine:
         """
         limit = user_timeout
         if limit and patience >= limit:
-            limit = 0.0 if patience == math.inf else patience + CONNECT_GRACE
-        return SocketPlan(
-            keepalive=policy.keepalive,
-            user_timeout=limit,
-            extra=self.settings.socket_options,
-            source=self.settings.source,
-        )
+            limit = 0.0 if patience == math.inf else math.ceil(patience + CONNECT_GRACE)
+        options, source = self.settings.socket_options, self.settings.source
+        plan, shared = SocketPlan(policy.keepalive, limit, extra=options, source=source), self._plan
+        if plan == shared:  # connections that are made alike share it
+            return shared
+        self._plan = plan
+        return plan
 
     def multiplexed(self, route: Route) -> bool:
         """Whether a new connection on this route may turn out to be shared: HTTP/2."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ class Address(NamedTuple):
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+@functools.lru_cache(maxsize=1024)  # connections to one endpoint share its address
 def literal(host: str, port: int) -> Address | None:
     """The address that `host` spells out, or None if it is a name."""
     for family in (socket.AF_INET, socket.AF_INET6):

@@ -102,7 +102,7 @@ class KernelStream:
             raise _error(code, self.address)
         if self.local_port == self.address.port and self._met_itself():
             raise _error(errno.ECONNREFUSED, self.address)
-        self.notes = [*self.notes, *apply_to_established(self._sock, self._plan)]
+        self.notes = (*self.notes, *apply_to_established(self._sock, self._plan))
 
     def _met_itself(self) -> bool:
         """A dial to a free local port can be answered by its own socket (simultaneous open)."""

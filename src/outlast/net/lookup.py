@@ -10,6 +10,7 @@ Refuses to cache: how long an answer holds is for discovery to decide.
 from __future__ import annotations
 
 import errno
+import functools
 import socket
 import threading
 from collections import deque
@@ -32,11 +33,14 @@ def system_addresses(host: str, port: int) -> list[Address]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a label too long or empty: no such name can exist
         raise socket.gaierror(socket.EAI_NONAME, f"not a host name: {host!r}") from error
-    return [Address(family, _sockaddr(sockaddr)) for family, _, _, _, sockaddr in found]
+    return [_address(family, sockaddr) for family, _, _, _, sockaddr in found]
 
 
-def _sockaddr(raw: tuple[Any, ...]) -> tuple[str, int] | tuple[str, int, int, int]:
-    return (raw[0], raw[1]) if len(raw) == 2 else (raw[0], raw[1], raw[2], raw[3])
+@functools.lru_cache(maxsize=1024)  # connections to one endpoint share its address
+def _address(family: int, raw: tuple[Any, ...]) -> Address:
+    if len(raw) == 2:
+        return Address(family, (raw[0], raw[1]))
+    return Address(family, (raw[0], raw[1], raw[2], raw[3]))
 
 
 class _Job:

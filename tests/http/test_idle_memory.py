@@ -1,0 +1,75 @@
+"""What an idle connection keeps: no more than plain httpx's, and nothing that others have too."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+import outlast
+from tests.http.servers import BOUND, Server, serve
+
+COUNT = 40
+
+
+def open_idle(client: httpx.Client, url: str, count: int) -> None:
+    """Have so many connections lie idle: none is free while its answer is unread."""
+    answers = [client.send(client.build_request("GET", url), stream=True) for _ in range(count)]
+    for answer in answers:
+        answer.read()
+
+
+def weight(transport: httpx.BaseTransport, url: str) -> float:
+    """Bytes of Python's for one idle connection."""
+    with httpx.Client(transport=transport, timeout=BOUND) as client:
+        open_idle(client, url, 10)  # what is made once is made now
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        open_idle(client, url, COUNT + 10)
+        gc.collect()
+        return (tracemalloc.get_traced_memory()[0] - before) / COUNT
+
+
+def test_an_idle_connection_weighs_no_more_than_httpx_s() -> None:
+    limits = httpx.Limits(keepalive_expiry=BOUND)
+    with Server(serve) as server:
+        tracemalloc.start()
+        try:
+            ours = weight(outlast.Transport(limits=limits), server.url)
+            theirs = weight(httpx.HTTPTransport(limits=limits), server.url)
+        finally:
+            tracemalloc.stop()
+    assert ours <= theirs
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda connection: connection.address,
+        lambda connection: connection.name,
+        lambda connection: connection.stream._plan,
+        lambda connection: connection.h1._fields,
+    ],
+    ids=["address", "name", "plan", "fields"],
+)
+def test_connections_share_what_they_have_in_common(
+    host: str, part: Callable[[object], object]
+) -> None:
+    transport = outlast.Transport()
+    with Server(serve) as server, httpx.Client(transport=transport, timeout=BOUND) as client:
+        open_idle(client, server.url.replace("127.0.0.1", host), 3)
+        connections = list(transport._engine.pool._by_age)
+        assert len(connections) == 3
+        assert len({id(part(each)) for each in connections}) == 1
+
+
+def test_other_plans_are_not_shared() -> None:
+    engine = outlast.Transport()._engine
+    policies = [outlast.Policy(), outlast.Policy(keepalive=None), outlast.Policy()]
+    plans = [engine.socket_plan(policy, 11.0, 5.0) for policy in policies]
+    assert [plan.keepalive for plan in plans] == [policy.keepalive for policy in policies]
+    assert engine.socket_plan(policies[0], 11.0, 60.5).user_timeout == 62.0
