@@ -52,6 +52,10 @@ class Program:
         self._pod = pod
         listener.on_change = lambda: self._soon(pod, lambda: self._accept(pod, listener))
 
+    def stopping(self, pod: Pod) -> None:
+        """See `Program`: what is under way takes a second."""
+        pod.node.kernel.timeline.after(SECOND, pod.exit)
+
     def ended(self, pod: Pod) -> None:
         """See `Program`."""
 

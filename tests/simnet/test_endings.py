@@ -207,6 +207,32 @@ def test_a_pod_that_ends(how: str) -> None:
     assert scene.connection(label="newer").state == ESTABLISHED
 
 
+def test_a_pod_that_is_stopped_finishes_first() -> None:
+    scene = Scene(Program(echo))
+    sock = scene.connection(NODELAY)
+    scene.pod.stop()
+    assert scene.end_of(scene.dial(label="new"), 1.0)[0] == errno.ECONNREFUSED
+    sock.send(b"x")
+    scene.run(0.1)
+    assert (sock.recv(10), sock.recv(10)) == (b"x", None)
+    scene.run(1.0)
+    assert (sock.recv(10), scene.pod.running) == (b"", False)
+    assert [what for _, what in scene.world.log] == ["a-1: stop", "a-1: exit"]
+    scene.pod.start()
+    scene.run(60.0)
+    assert scene.pod.running, "the grace period was that of the process before"
+
+
+def test_a_pod_that_does_not_stop_is_killed() -> None:
+    scene = Scene(Program(echo))
+    sock = scene.connection(NODELAY)
+    scene.pod.stop(grace=0.5)
+    scene.run(0.6)
+    assert (sock.recv(10), scene.pod.running) == (b"", False)
+    with pytest.raises(ValueError, match="grace"):
+        scene.pod.stop(grace=-1)
+
+
 def test_a_frozen_pod_accepts_and_is_mute() -> None:
     scene = Scene(Program(echo))
     sock = scene.connection(NODELAY)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from outlast.testing.simnet.packet import Endpoint
+from outlast.testing.simnet.rules import SECOND
 
 if TYPE_CHECKING:
     from outlast.testing.simnet.node import Node
@@ -25,6 +26,9 @@ class Program(Protocol):
 
     def started(self, pod: Pod, listener: Listener) -> None:
         """A new process has begun; it listens already."""
+
+    def stopping(self, pod: Pod) -> None:
+        """SIGTERM, and the listener is closed: answer what is under way, close, `pod.exit()`."""
 
     def ended(self, pod: Pod) -> None:
         """The process is gone: its sockets are closed already, nothing of it runs any more."""
@@ -84,6 +88,29 @@ class Pod:
         """End the process so that every connection is reset, new ones are refused."""
         self._end(reset=True)
         self.node.note(f"{self.name}: reset")
+
+    def stop(self, grace: float = 30.0) -> None:
+        """End in good order, as a terminated pod: it refuses new connections, answers what is
+        under way, and closes. After `grace` seconds it is killed.
+        """
+        if not grace >= 0:
+            raise ValueError(f"grace={grace!r} s; right: pod.stop(grace=30.0)")
+        listener = self._present()
+        listener.close()
+        self.node.note(f"{self.name}: stop")
+        timeline = self.node.kernel.timeline
+        timeline.after(round(grace * SECOND), lambda: self._overdue(listener), "grace period")
+        self.program.stopping(self)
+
+    def _overdue(self, listener: Listener) -> None:
+        if self.listener is listener:
+            self.kill()
+
+    def exit(self) -> None:
+        """The program has ended by itself; what it left open is closed."""
+        if self.listener is not None:
+            self._end(reset=False)
+            self.node.note(f"{self.name}: exit")
 
     def freeze(self) -> None:
         """Stop the process. Its kernel still accepts and acknowledges; nothing answers."""
