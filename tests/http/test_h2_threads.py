@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import h2.config
 import h2.connection
 import h2.events
+import h2.settings
 import httpx
 import pytest
 
@@ -172,3 +175,85 @@ def test_whoever_comes_while_a_connection_breaks_goes_elsewhere() -> None:
                 thread.join(BOUND)
                 assert not thread.is_alive()
         assert [type(error) for error in errors] == [httpx.RemoteProtocolError] * 2
+
+
+def one_then_three(peer: Peer) -> None:
+    """Takes one request at a time and answers the first one; while the second lasts it takes
+    three, waits for the other two, and answers all."""
+    config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+    machine = h2.connection.H2Connection(config)
+    codes = h2.settings.SettingCodes
+    machine.initiate_connection()
+    machine.update_settings({codes.MAX_CONCURRENT_STREAMS: 1})
+    taken: list[int] = []
+    while len(taken) < 4:
+        peer.send(machine.data_to_send())
+        for event in machine.receive_data(peer.sock.recv(65_536)):
+            if not isinstance(event, h2.events.StreamEnded):
+                continue
+            taken.append(event.stream_id)
+            if len(taken) == 1:
+                machine.send_headers(event.stream_id, [(":status", "200")], end_stream=True)
+            elif len(taken) == 2:
+                peer.wait(peer.server.gate)
+                machine.update_settings({codes.MAX_CONCURRENT_STREAMS: 3})
+    for number in taken[1:]:
+        machine.send_headers(number, [(":status", "200")], end_stream=True)
+    peer.send(machine.data_to_send())
+    peer.until_closed()
+
+
+@pytest.mark.anyio
+async def test_a_server_that_takes_more_serves_those_in_line() -> None:
+    """They stand in line while the server takes one request at a time, and that one lasts."""
+    with Server(one_then_three) as server:
+        transport = outlast.AsyncTransport(
+            http1=False, http2=True, limits=httpx.Limits(max_connections=1)
+        )
+        async with httpx.AsyncClient(transport=transport, timeout=BOUND) as client:
+            await client.get(server.url)
+            with anyio.fail_after(BOUND):
+                async with anyio.create_task_group() as group:
+                    for _ in range(3):
+                        group.start_soon(client.get, server.url)
+                        await anyio.wait_all_tasks_blocked()
+                    assert transport._engine.pool.counts()["waiting"] == 2
+                    server.gate.set()
+
+
+def few_at_once(peer: Peer) -> None:
+    """Takes three requests at once, and answers what it has when it has seen three or waited."""
+    config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+    machine = h2.connection.H2Connection(config)
+    codes = h2.settings.SettingCodes
+    most = {codes.MAX_CONCURRENT_STREAMS: 3}
+    machine.local_settings = h2.settings.Settings(client=False, initial_values=most)
+    machine.initiate_connection()
+    under_way: list[int] = []
+    while True:
+        peer.send(machine.data_to_send())
+        data = peer.sock.recv(65_536)
+        if not data:
+            return
+        for event in machine.receive_data(data):
+            if isinstance(event, h2.events.StreamEnded):
+                under_way.append(event.stream_id)
+                peer.server.note(Seen("GET", "/", {}, b"", peer.number))
+        while len(under_way) == 3 or (under_way and len(peer.server.requests) == CROWD):
+            machine.send_headers(under_way.pop(0), [(":status", "200")], end_stream=True)
+
+
+CROWD = 20
+
+
+@pytest.mark.anyio
+async def test_a_crowd_before_the_servers_first_word_shares_one_connection() -> None:
+    """How many it takes is not known when they all come: those that are too many wait for their
+    turn, instead of a connection for each."""
+    with Server(few_at_once) as server:
+        transport = outlast.AsyncTransport(http1=False, http2=True)
+        async with httpx.AsyncClient(transport=transport, timeout=BOUND) as client:
+            async with anyio.create_task_group() as group:
+                for _ in range(CROWD):
+                    group.start_soon(client.get, server.url)
+        assert (server.connections, len(server.requests)) == (1, CROWD)

@@ -148,6 +148,15 @@ class SharingMachine(RuleBasedStateMachine):
         if self.pool.disown(each):
             self.dials.append(each.route)
 
+    @precondition(lambda self: any(each.session is not None for each in self.leases))
+    @rule(data=st.data(), capacity=st.sampled_from([1, 2, 3, 5]))
+    def allow(self, data: st.DataObject, capacity: int) -> None:
+        """A server says anew how many exchanges it takes, never fewer than are under way."""
+        shared = [each for each in self.leases if each.session is not None]
+        each = data.draw(st.sampled_from(shared), label="of the shared connections")
+        cast(Any, each.session).capacity = max(capacity, each.leases)
+        self.close(self.pool.serve_line(self.now))
+
     @rule(seconds=st.sampled_from([0.1, 1.0, 30.0]))
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -220,6 +229,22 @@ def test_the_end_of_one_exchange_makes_room_for_another() -> None:
     pool.queue(ticket, asked, 0.0)
     assert pool.release(made, reusable=True, now=0.0)
     assert ticket.grant is made
+
+
+def test_a_server_that_takes_more_makes_room() -> None:
+    pool = make_pool(connections=1)
+    asked = Want(ORDERS, (A,), ENDLESS, True)
+    assert pool.take(asked, 0.0)[0] is PLACE
+    made, session = connection(), Session(1)
+    made.session = cast(Any, session)
+    pool.adopt(made, 0.0)
+    line = [Ticket(ORDERS, frozenset(), Bell(pool), True) for _ in range(3)]
+    for ticket in line:
+        assert pool.take(asked, 0.0)[0] is None
+        pool.queue(ticket, asked, 0.0)
+    session.capacity = 3
+    assert pool.serve_line(0.0) == []
+    assert [ticket.grant for ticket in line] == [made, made, None]
 
 
 def test_the_next_in_line_shares_when_the_first_has_got_its_place() -> None:

@@ -267,6 +267,8 @@ class Attempt:
     def _write_timeout(self, lease: Lease) -> TransportFailure:
         limit = self.call.words(self.call.request.timeouts.write)
         message = f"write to {lease.address} timed out after {limit}"
+        if self.progress is Progress.NOT_SENT:
+            message = f"{message}; {Progress.NOT_SENT}"
         return TransportFailure("WriteTimeout", message, final=True)
 
     # -- in --------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ class Engine:
             return None
         from outlast.http.h2_session import H2Session
 
-        return H2Session(stream, self.network)
+        return H2Session(stream, self.network, functools.partial(_serve_line, weakref.ref(self)))
 
     def finish(self, route: Route) -> Opening | None:
         """What makes a connected stream one that a request can go out on; None for nothing."""
@@ -216,6 +216,13 @@ class Engine:
                 connection.stream.shut()
         for connection in connections:
             connection.stream.close()
+
+
+def _serve_line(engine: weakref.ref[Engine]) -> None:
+    """A connection takes more at once. It does not keep its engine alive."""
+    alive = engine()
+    if alive is not None:
+        alive.close(alive.pool.serve_line(alive.network.now()))
 
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()

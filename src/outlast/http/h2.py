@@ -147,6 +147,15 @@ class H2Exchange:
             raise session.failure
         return not self._body and not session.wants_room
 
+    def _may_push(self) -> bool:
+        """Whether what `push` has waited for is there now."""
+        session = self._session
+        if self._head is not None:
+            return session.may_begin()
+        if self._body and not session.room(self._number):
+            return False
+        return not session.wants_room
+
     # -- in --------------------------------------------------------------------------------
 
     def interests(self, *, writing: bool) -> Sequence[Interest]:
@@ -154,7 +163,8 @@ class H2Exchange:
         session = self._session
         self.blocked = writing
         waiter = self._waiter = session.network.waiter()
-        if self._events or session.failure is not None:
+        # Asked once somebody can wake it: what has come just before would have woken nobody.
+        if self._events or session.failure is not None or (writing and self._may_push()):
             waiter.wake()
         if not session.take_part(self):
             return ((waiter, WAKE),)

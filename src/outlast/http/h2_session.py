@@ -15,17 +15,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
-import h2.config
-import h2.connection
 import h2.errors
 import h2.events
 import h2.exceptions
-import h2.settings
 import h11
 
 from outlast.http.exchange import PeerClosed, Unprocessed
+from outlast.http.h2_begin import MOST_STREAMS, begun
 from outlast.http.h2_frames import Farewell, Frames
 from outlast.http.message import Headers
 from outlast.net.seam import Network, Stream
@@ -33,11 +31,7 @@ from outlast.net.seam import Network, Stream
 __all__ = ["H2Session", "Hearer"]
 
 CHUNK = 65_536
-MOST_STREAMS = 100  # at once on one connection; RFC 9113 section 6.5.2 suggests no less
-STREAM_WINDOW = 1 << 20  # bytes of one response that may lie unread
-CONNECTION_WINDOW = 1 << 24  # httpcore's
 CREDIT = 1 << 19  # connection credit is returned in pieces of this size
-MOST_HEADERS = 65_536  # httpcore's limit for a header list
 
 
 class Hearer(Protocol):
@@ -57,20 +51,26 @@ class Hearer(Protocol):
 
 
 class H2Session:
-    """An HTTP/2 connection's state, shared by its exchanges. Thread-safe."""
+    """An HTTP/2 connection's state, shared by its exchanges. Thread-safe.
 
-    def __init__(self, stream: Stream, network: Network) -> None:
+    `grown` is called, without the lock, when the server has said that it takes more at once.
+    """
+
+    def __init__(
+        self, stream: Stream, network: Network, grown: Callable[[], object] = bool
+    ) -> None:
         self.stream = stream
         self.network = network
+        self._grown = grown
         self.failure: Exception | None = None
         self.leaving = False  # GOAWAY came, or identifiers are used up
         self._broken: Exception | None = None  # the same as `failure`, a moment before others hear
         self._settled = False  # the server has said how many streams it takes
         self._lock = Lock()
-        self._h2 = _connection()
+        self._h2 = begun()
         self._frames = Frames()
         self._exchanges: dict[int, Hearer] = {}
-        self._waiting: dict[Hearer, None] = {}  # for the server's first word, to begin
+        self._waiting: dict[Hearer, None] = {}  # to begin
         self._out: deque[bytes] = deque()
         self._moving = False
         self._wish_read = self._wish_send = False
@@ -101,31 +101,55 @@ class H2Session:
     def open(self, exchange: Hearer, headers: Headers, *, end: bool) -> int:
         """Send a request's head; its stream's number. Raises h11.LocalProtocolError.
 
-        0: not yet, `exchange` will be woken. Until the server has said how many streams it takes
-        there is one: more might break its rule, which ends the connection for all.
+        0: not yet, `exchange` will be woken: the server takes no more at the moment. Until it has
+        said how many it takes that is one: more might break its rule, which ends the connection.
         """
+        try:
+            with self._lock:
+                self._check()
+                if not self.leaving and not self._takes_one():
+                    self._waiting.setdefault(exchange)
+                    return 0
+                self._waiting.pop(exchange, None)
+                number = self._begin(headers, end)
+                self._exchanges[number] = exchange
+                self._queue_out()
+                return number
+        finally:
+            self._call_next()
+
+    def _begin(self, headers: Headers, end: bool) -> int:
+        """Under the lock: a new stream's number."""
+        if self.leaving:
+            raise Unprocessed("the server is leaving (GOAWAY)")
+        try:
+            number = self._h2.get_next_available_stream_id()
+            self._h2.send_headers(number, list(headers), end_stream=end)
+        except h2.exceptions.NoAvailableStreamIDError as error:
+            self.leaving = True
+            raise Unprocessed("the connection's stream numbers are used up") from error
+        except h2.exceptions.ProtocolError as error:
+            self.leaving = True  # some of the head may stand in HPACK's table already
+            raise h11.LocalProtocolError(str(error)) from error
+        return number
+
+    def _takes_one(self) -> bool:
+        """Under the lock: whether one more stream may begin now."""
+        most = self._h2.remote_settings.max_concurrent_streams if self._settled else 1
+        return self._h2.open_outbound_streams < most
+
+    def may_begin(self) -> bool:
+        """Whether it is worth while to try `open` again: it begins, or says why it never will."""
         with self._lock:
-            self._check()
-            if self.leaving:
-                raise Unprocessed("the server is leaving (GOAWAY)")
-            if not self._settled and self._exchanges:
-                self._waiting[exchange] = None
-                return 0
-            self._waiting.pop(exchange, None)
-            try:
-                number = self._h2.get_next_available_stream_id()
-                self._h2.send_headers(number, list(headers), end_stream=end)
-            except h2.exceptions.NoAvailableStreamIDError as error:
-                self.leaving = True
-                raise Unprocessed("the connection's stream numbers are used up") from error
-            except h2.exceptions.TooManyStreamsError as error:
-                raise Unprocessed("the server takes no more streams at once") from error
-            except h2.exceptions.ProtocolError as error:
-                self.leaving = True  # some of the head may stand in HPACK's table already
-                raise h11.LocalProtocolError(str(error)) from error
-            self._exchanges[number] = exchange
-            self._queue_out()
-            return number
+            return self.leaving or self._broken is not None or self._takes_one()
+
+    def _call_next(self) -> None:
+        """Wake the first who waits to begin, if it may."""
+        if self._waiting and self.may_begin():
+            with self._lock:
+                first = next(iter(self._waiting), None)
+            if first is not None:
+                first.wake()
 
     def room(self, number: int) -> int:
         """Bytes of a body that stream `number` may send now."""
@@ -210,6 +234,7 @@ class H2Session:
             return
         failure: Exception | None = None
         heard: dict[Hearer, None] = {}
+        before = self.capacity
         with self._lock:
             try:
                 for part in self._frames.split(data):
@@ -221,6 +246,8 @@ class H2Session:
             self._wish_read = True
         for exchange in heard:
             exchange.wake()
+        if self.capacity > before:
+            self._grown()
         if failure is not None:
             try:
                 self._hand_over()  # the reason goes out as GOAWAY
@@ -315,7 +342,6 @@ class H2Session:
         """An exchange is over. With `reset` the server is told to stop."""
         with self._lock:
             exchange = self._exchanges.pop(number, None)
-            waiting = list(self._waiting)
             if reset and self.failure is None:
                 try:
                     self._h2.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
@@ -324,8 +350,7 @@ class H2Session:
                 self._queue_out()
         if exchange is not None:
             self.pass_on(exchange)
-        for each in waiting:  # there may be room for one
-            each.wake()
+        self._call_next()
         if reset:
             self.move()
 
@@ -333,6 +358,7 @@ class H2Session:
         """An exchange that waits to begin will not."""
         with self._lock:
             self._waiting.pop(exchange, None)
+        self._call_next()
 
     def fail(self, error: Exception) -> None:
         """The connection is broken: everybody on it hears of it."""
@@ -350,19 +376,3 @@ class H2Session:
             raise failure
         if failure is not None:
             raise ConnectionResetError(f"the HTTP/2 connection has failed: {failure}")
-
-
-def _connection() -> h2.connection.H2Connection:
-    config = h2.config.H2Configuration(validate_inbound_headers=False, header_encoding=None)
-    connection = h2.connection.H2Connection(config)
-    codes = h2.settings.SettingCodes
-    initial: dict[Any, int] = {
-        codes.ENABLE_PUSH: 0,
-        codes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
-        codes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-        codes.MAX_HEADER_LIST_SIZE: MOST_HEADERS,
-    }
-    connection.local_settings = h2.settings.Settings(client=True, initial_values=initial)
-    connection.initiate_connection()
-    connection.increment_flow_control_window(CONNECTION_WINDOW)
-    return connection

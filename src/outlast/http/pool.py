@@ -159,6 +159,14 @@ class Pool:
             self._shared.drop(connection)
             return counted
 
+    def serve_line(self, now: float) -> list[Connection]:
+        """Something has become of use to those in line that no caller has given back: a shared
+        connection takes more at once. Returns what must be closed."""
+        with self._lock:
+            dead = self._advance(now)
+        self._ring()
+        return dead
+
     def offer(self, connection: Connection, now: float) -> bool:
         """Take a connection that nobody needs now; False if there is no room for it."""
         with self._lock:
