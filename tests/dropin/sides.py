@@ -70,6 +70,10 @@ class Side(ABC):
         """The server's side of this client's time."""
         return self.stage.act
 
+    def vain(self, seconds: float) -> float:
+        """A timeout for what only httpx waits for in vain: outlast is not to meet it."""
+        return BOUND if self.ours else seconds
+
     def url(self, path: str) -> str:
         """The URL of a path on the stage; a whole URL stays as it is."""
         return path if "://" in path else self.stage.url + path

@@ -11,11 +11,11 @@ import httpx
 
 from tests.dropin.h2_talk import Asked, Conversation, Talk, echo_asked, echo_h2, h2_handler, serving
 from tests.dropin.sides import Side, Upload
-from tests.dropin.stage import Peer
+from tests.dropin.stage import BOUND, Peer
 from tests.dropin.table import add, case
 
-# Timeouts are for what httpx may wait for in vain.
-PRIOR: dict[str, Any] = {"http1": False, "http2": True, "timeout": 2.0}
+PRIOR: dict[str, Any] = {"http1": False, "http2": True}
+SHORT = httpx.Timeout(BOUND, read=0.15)  # seconds; a timeout that is to come
 CODES = h2.errors.ErrorCodes
 
 
@@ -91,9 +91,9 @@ def enough(talk: Talk) -> None:
         talk.reset(asked.stream, CODES.NO_ERROR)
 
 
-@case(h2_handler(enough), client={**PRIOR, "timeout": 0.3}, cut=True)
+@case(h2_handler(enough), client=PRIOR, cut=True)
 async def an_answer_before_the_body(side: Side) -> None:
-    await side.post("/1", b"x" * 1_000_000)
+    await side.post("/1", b"x" * 1_000_000, timeout=httpx.Timeout(BOUND, read=side.vain(0.3)))
     await side.get("/2")
 
 
@@ -333,12 +333,12 @@ def silent(talk: Talk, asked: Asked) -> None:
         talk.answer(asked, 200, b"ok")
 
 
-@case(h2_handler(serving(silent)), client={**PRIOR, "timeout": 0.15})
+@case(h2_handler(serving(silent)), client=PRIOR)
 async def read_timeout(side: Side) -> None:
     """One stream times out: what becomes of the connection?"""
-    await side.get("/ok", timeout=2.0)
-    await side.get("/mute")
-    await side.get("/ok", timeout=2.0)
+    await side.get("/ok")
+    await side.get("/mute", timeout=SHORT)
+    await side.get("/ok")
 
 
 def halves(talk: Talk, asked: Asked) -> None:
@@ -346,10 +346,10 @@ def halves(talk: Talk, asked: Asked) -> None:
     talk.data(asked.stream, b"half", end=asked.path == "/ok")
 
 
-@case(h2_handler(serving(halves)), client={**PRIOR, "timeout": 0.15})
+@case(h2_handler(serving(halves)), client=PRIOR)
 async def read_timeout_in_the_body(side: Side) -> None:
-    await side.get("/half")
-    await side.get("/ok", timeout=2.0)
+    await side.get("/half", timeout=SHORT)
+    await side.get("/ok")
 
 
 @case(h2_handler(serving(halves)), client=PRIOR)
@@ -370,7 +370,9 @@ def shut(talk: Talk) -> None:
 @case(h2_handler(shut), client=PRIOR, cut=True)
 async def write_timeout(side: Side) -> None:
     await side.get("/1")
-    await side.post("/2", b"x" * 200_000, timeout=httpx.Timeout(5.0, write=0.15, read=0.15))
+    await side.post(
+        "/2", b"x" * 200_000, timeout=httpx.Timeout(BOUND, write=0.15, read=side.vain(0.15))
+    )
 
 
 def shrinks(talk: Talk) -> None:
@@ -393,4 +395,4 @@ def shrinks(talk: Talk) -> None:
 @case(h2_handler(shrinks), client=PRIOR, cut=True)
 async def a_window_that_shrinks(side: Side) -> None:
     await side.get("/1")
-    await side.post("/2", b"x" * 200_000)
+    await side.post("/2", b"x" * 200_000, timeout=httpx.Timeout(BOUND, read=side.vain(0.5)))

@@ -28,9 +28,11 @@ def mute(peer: Peer) -> None:
 
 
 def half(peer: Peer) -> None:
-    """Answers with half a body."""
-    peer.request()
+    """Answers with half a body, before the request's own body ends."""
+    peer.head()
     peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+    peer.act.signal.set()
+    peer.more()
     peer.wait()
 
 
@@ -56,6 +58,14 @@ async def timed_get(side: Side) -> None:
     await side.pieces("POST", "/2", content=b"payload")
 
 
+async def timed_body(side: Side) -> None:
+    """What there is of the response has come before the client begins to wait for it."""
+    for path in ("/1", "/2"):
+        side.act.signal.clear()
+        upload = Upload(b"payload", lambda: side.act.signal.wait(BOUND), b"more")
+        await side.pieces("POST", path, content=upload)
+
+
 async def timed_upload(side: Side) -> None:
     await side.post("/1", CONTENT)
     await side.post("/2", Upload(CONTENT))
@@ -64,9 +74,8 @@ async def timed_upload(side: Side) -> None:
 TIMED: dict[str, tuple[Handler, Any, Any]] = {
     "read": (mute, timed_get, httpx.Timeout(BOUND, read=SHORT)),
     "read_in_the_head": (half_a_head, timed_get, httpx.Timeout(BOUND, read=SHORT)),
-    "read_in_the_body": (half, timed_get, httpx.Timeout(BOUND, read=SHORT)),
+    "read_in_the_body": (half, timed_body, httpx.Timeout(BOUND, read=SHORT)),
     "write": (deaf, timed_upload, httpx.Timeout(BOUND, write=SHORT)),
-    "one_for_all": (mute, timed_get, SHORT),
 }
 for _name, (_handler, _script, _timeout) in TIMED.items():
     _more = {"cut": True, "stage": {"receive_buffer": 16_384}}
@@ -75,9 +84,9 @@ for _name, (_handler, _script, _timeout) in TIMED.items():
 
 @case(mute)
 async def timeouts_of_calls(side: Side) -> None:
-    await side.get("/1", timeout=SHORT)
+    await side.get("/1", timeout=httpx.Timeout(BOUND, read=SHORT))
     await side.get("/2", timeout=httpx.Timeout(None, read=SHORT))
-    await side.get("/3", timeout=(1.0, SHORT, 1.0, 1.0))
+    await side.get("/3", timeout=(BOUND, SHORT, BOUND, BOUND))
 
 
 @case(echo)
