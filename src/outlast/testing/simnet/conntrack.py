@@ -28,7 +28,10 @@ _CLOSE = 10 * SECOND
 class Entry:
     """One tracked connection: as the client sees it, and as the server sees it."""
 
-    __slots__ = ("_answered", "_ends", "_repeats", "_seq", "client", "there", "until", "via", "vip")
+    __slots__ = (
+        *("_answered", "_ends", "_repeats", "_reset", "_seq", "client", "there", "until", "via"),
+        "vip",
+    )
 
     def __init__(self, client: Endpoint, vip: Endpoint, via: Endpoint, there: Endpoint) -> None:
         self.client = client
@@ -38,8 +41,14 @@ class Entry:
         self.until = 0
         self._answered = False
         self._ends = 0  # FINs seen: 1 the client's, 2 the server's
+        self._reset = False
         self._seq = -1
         self._repeats = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is over: a new SYN then begins another, and is drawn anew."""
+        return self._reset or self._ends == 3
 
     def seen(self, segment: Segment, now: int, *, reply: bool) -> None:
         """A packet of the connection has passed."""
@@ -53,10 +62,12 @@ class Entry:
             self._seq, self._repeats = segment.end, 0
         if flags & FIN:
             self._ends |= 2 if reply else 1
+        if flags & RST:
+            self._reset = True
         self.until = now + self._lifetime(flags)
 
     def _lifetime(self, flags: int) -> int:
-        if flags & RST:
+        if self._reset:
             return _CLOSE
         if flags & SYN:
             return _SYN_RECV if flags & ACK else _SYN_SENT

@@ -179,11 +179,12 @@ class Neighbours:
         entry = self._table.get(address)
         return "NONE" if entry is None else entry.state
 
-    def flush(self) -> None:
-        """Forget everybody, as `ip neigh flush` does; what is queued is lost."""
-        for entry in self._table.values():
-            entry.stop()
-        self._table.clear()
+    def flush(self, address: str = "") -> None:
+        """Forget an address, or all, as `ip neigh flush` does; what is queued is lost."""
+        for known in [address] if address else list(self._table):
+            entry = self._table.pop(known, None)
+            if entry is not None:
+                entry.stop()
 
     def reachable_time(self) -> int:
         """For how long a confirmation counts at present."""

@@ -9,16 +9,17 @@ Source: signal(7), the kernel's close on exit; Kubernetes' pod termination for `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from outlast.testing.simnet.packet import Endpoint
 from outlast.testing.simnet.rules import SECOND
 
 if TYPE_CHECKING:
+    from outlast.testing.pod_process import Counts
     from outlast.testing.simnet.node import Node
     from outlast.testing.simnet.sockets import Listener
 
-__all__ = ["Pod", "Program"]
+__all__ = ["Counting", "Pod", "Program"]
 
 
 class Program(Protocol):
@@ -38,6 +39,14 @@ class Program(Protocol):
 
     def thawed(self, pod: Pod) -> None:
         """The process goes on."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A program that counts what it has applied."""
+
+    def counts(self) -> Counts:
+        """Over all lives of the pod."""
 
 
 class Pod:
@@ -72,6 +81,12 @@ class Pod:
     def running(self) -> bool:
         """Whether the pod's process lives (a frozen one does)."""
         return self.listener is not None
+
+    def counts(self) -> Counts:
+        """What the pod has applied so far, over all its lives; for a frozen one, as it was then."""
+        if isinstance(self.program, Counting):
+            return self.program.counts()
+        raise TypeError(f"the program of pod {self.name} counts nothing: {self.program!r}")
 
     def start(self) -> None:
         """Start a pod that was killed. One that runs is left alone."""

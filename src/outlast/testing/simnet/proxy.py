@@ -49,7 +49,7 @@ class Proxy:
                 self._answer(segment, now)
             return True
         entry = self.table.find(segment.src, segment.dst, now)
-        if entry is None:
+        if entry is None or (entry.closed and segment.flags & SYN):
             entry = self._track(service, segment, segment.src)
             if entry is None:
                 return False
@@ -119,7 +119,7 @@ class Proxy:
         """A packet for a NodePort; True if a pod of this host is to have it."""
         host = self._host
         entry = self.table.find(segment.src, segment.dst, now)
-        if entry is None:
+        if entry is None or (entry.closed and segment.flags & SYN):
             if not service.local:
                 via = (host.address, segment.src[1])
                 entry = self._track(service, segment, via)

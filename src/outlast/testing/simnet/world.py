@@ -38,6 +38,8 @@ _MOST_ADDRESSES = 254
 class World:
     """Everything but the programs. Not thread-safe: one thread at a time."""
 
+    node_type: type[Node] = Node  # a child may have more to say of its nodes
+
     def __init__(
         self, timeline: Timeline, seed: int | str = 0, *, kernel: Kernel | None = None
     ) -> None:
@@ -55,7 +57,7 @@ class World:
         self._silent = itertools.count(1)
         self._unrouted = itertools.count(1)
         self.dns = Zone(timeline, self.draws, self.note)
-        self.client = Node(self, "client", CLIENT, self.kernel)
+        self.client = self.node_type(self, "client", CLIENT, self.kernel)
         self._equip(self.client)
 
     @property
@@ -73,7 +75,7 @@ class World:
             raise ValueError(f"node name {name!r} is empty or taken; right: net.node('a')")
         if len(self._nodes) >= _MOST_NODES:
             raise RuntimeError(f"a world has at most {_MOST_NODES} nodes")
-        node = Node(self, name, len(self._nodes) + 1, kernel or self.kernel)
+        node = self.node_type(self, name, len(self._nodes) + 1, kernel or self.kernel)
         self._nodes[name] = self._equip(node)
         return node
 
