@@ -60,6 +60,7 @@ class Pod:
         self.program = program
         self.listener: Listener | None = None
         self.frozen = False
+        self.stopping = False
         self.backlog = 128
 
     @property
@@ -111,6 +112,9 @@ class Pod:
         if not grace >= 0:
             raise ValueError(f"grace={grace!r} s; right: pod.stop(grace=30.0)")
         listener = self._present()
+        if self.stopping:
+            return
+        self.stopping = True
         listener.close()
         self.node.note(f"{self.name}: stop")
         timeline = self.node.kernel.timeline
@@ -155,17 +159,19 @@ class Pod:
     def launch(self) -> None:
         """Start the process, without a note."""
         self.listener = self.node.kernel.listen(self.endpoint, self.backlog, owner=self)
-        self.frozen = False
+        self.frozen = self.stopping = False
         self.program.started(self, self.listener)
 
     def crash(self) -> None:
         """The node has lost power: the process is gone, and its sockets with it."""
+        self.stopping = False
         if self.listener is not None:
             self.listener = None
             self.program.ended(self)
 
     def _end(self, *, reset: bool) -> None:
         listener, self.listener = self.listener, None
+        self.stopping = False
         if listener is None:
             return
         listener.close()

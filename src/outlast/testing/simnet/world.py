@@ -11,7 +11,7 @@ library are not here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec
 
 from outlast.testing.simnet.control import ControlPlane
@@ -68,6 +68,16 @@ class World:
     @trace.setter
     def trace(self, trace: Trace | None) -> None:
         self.fabric.trace = trace
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by their names, without the client's."""
+        return self._nodes
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        """The Services by their names."""
+        return self._services
 
     def node(self, name: str, *, kernel: Kernel | None = None) -> Node:
         """Add a node."""
