@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ASYNCIO", "LOOPS", "Better"]
+__all__ = ["ASYNCIO", "LOOPS", "LUCK", "THREADS", "Better"]
+
+LUCK = ()  # for `plain`: what httpx does is luck all through, so it is not even asked
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,10 @@ class Better:
     families: frozenset[str] = frozenset({"httpx", "httpx2"})
     sometimes: bool = False
 
+    def holds(self, world: str, family: str) -> bool:
+        """Whether there is such a difference in this world."""
+        return world in self.worlds and family in self.families
+
     def fits(self, plain: str, ours: str) -> bool:
         """Whether this is the difference."""
         known = (self.plain,) if isinstance(self.plain, str) else self.plain
@@ -28,4 +34,5 @@ class Better:
 
 
 ASYNCIO = frozenset({"asyncio"})
+THREADS = frozenset({"threads"})
 LOOPS = frozenset({"asyncio", "trio"})
