@@ -93,17 +93,14 @@ class RedialBucket:
 class RetryBudget:
     """Repeated requests and hedges that a target may cost: 20 % of requests plus 3 a second."""
 
-    __slots__ = ("_ratio", "_requests", "_reserve", "_spent")
+    __slots__ = ("_ratio", "_requests", "_reserve", "_spent", "request")
 
     def __init__(self, ratio: float = 0.2, per_second: float = 3.0) -> None:
         self._ratio = ratio
         self._reserve = per_second * WINDOW
         self._requests = WindowCount()
         self._spent = WindowCount()
-
-    def request(self, now: float) -> None:
-        """Count one first attempt."""
-        self._requests.add(now)
+        self.request = self._requests.add  # called with `now` for each first attempt
 
     def left(self, now: float) -> float:
         """How many repeats may still be granted at `now`."""

@@ -8,6 +8,7 @@ breaks, the connection is closed. A body that is under way is never asked for ag
 from __future__ import annotations
 
 from outlast.core.classify import Progress
+from outlast.core.deadline import NEVER
 from outlast.core.report import Report
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
@@ -26,24 +27,20 @@ MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last 
 class Answer:
     """A response under way. One owner; `close` may be called more than once."""
 
-    __slots__ = ("_call", "_kept", "_lease", "head", "stream")
+    __slots__ = ("_call", "_kept", "_lease", "head", "report", "stream")
 
     def __init__(self, call: CallContext, head: Head, lease: Lease) -> None:
         self._call = call
         self._lease: Lease | None = lease
         self._kept: list[bytes] = []  # what `hold` has read ahead
         self.head = head
+        self.report: Report = call.report
         self.stream = lease.connection.stream  # to be looked at: it may be others' by now
 
     @property
     def lease(self) -> Lease | None:
         """The connection, as long as the answer has it."""
         return self._lease
-
-    @property
-    def report(self) -> Report:
-        """The call's time line."""
-        return self._call.report
 
     def at_hand(self) -> bytes | None:
         """The next piece if it has come already, b"" at the end; None: `read` has to wait for it.
@@ -55,7 +52,7 @@ class Answer:
         lease = self._lease
         if lease is None:
             return b""
-        if self._call.late:
+        if self._call.deadline is not NEVER and self._call.late:
             return None
         try:
             piece = self._piece(lease)

@@ -13,6 +13,7 @@ import ssl
 from enum import Enum
 
 from outlast.core.classify import Progress
+from outlast.core.deadline import NEVER
 from outlast.core.watch import ResponseWatch, holds_user_timeout
 from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
@@ -147,10 +148,13 @@ class Attempt:
         if type(self.call.request.body) is not BytesBody:
             return False
         try:
-            self.sent = self._hand_over(lease)
+            self.sent = lease.exchange.push()
         except FAILED_WRITE as error:
+            self._note_sent(lease)
             self.early = self._stopped(lease, error)
             self.sent = True
+        else:
+            self._note_sent(lease)
         return self.sent
 
     async def _send(self, lease: Lease) -> None:
@@ -300,7 +304,7 @@ class Attempt:
     async def _pull(self, lease: Lease) -> None:
         """Wait until more of the response has come, watching the peer's kernel meanwhile."""
         exchange, call = lease.exchange, self.call
-        if call.late:
+        if call.deadline is not NEVER and call.late:
             raise self._unanswered(lease)
         until = self.read_until = self.read_until or call.until(call.request.timeouts.read)
         if exchange.begun and self._arrived(lease):  # one read of TLS may leave more behind

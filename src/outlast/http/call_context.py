@@ -53,7 +53,8 @@ class CallContext:
         self.service: Service = engine.service(request.route.origin)
         self.now = engine.network.now
         now = self.now()
-        self.deadline = Deadline.after(self.policy.deadline, now)
+        deadline = self.policy.deadline
+        self.deadline = NEVER if deadline is None else Deadline(now + deadline)
         self.report = Report(now)
         self._machine: Call | None = None  # these three only when something is amiss
         self._connect_time: Stopwatch | None = None
@@ -117,7 +118,7 @@ class CallContext:
     @property
     def late(self) -> bool:
         """Whether the call's deadline has come."""
-        return self.deadline is not NEVER and self.deadline.at <= self.now()
+        return self.deadline.at <= self.now()
 
     def until(self, seconds: float | None) -> float:
         """Where a wait of `seconds` from now ends: by itself, or at the call's deadline."""

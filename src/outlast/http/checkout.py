@@ -54,14 +54,17 @@ class Checkout:
         order = self.call.endpoints()
         if place:
             return await self._dial(order)
-        self._check_open()
-        tried = self.call.tried
+        call, engine = self.call, self.engine
+        if call.generation != engine.generation:
+            raise self._closed()
+        tried = call.tried
         fresh = [each for each in order if each not in tried] if tried else order
-        route = self.call.request.route
-        want = Want(route, fresh, self.call.policy.idle_expiry, self.engine.multiplexed(route))
-        grant, dead = self.engine.pool.take(want, self.call.now())
+        route = call.request.route
+        shared = engine.offers_h2 and engine.multiplexed(route)
+        want = Want(route, fresh, call.policy.idle_expiry, shared)
+        grant, dead = engine.pool.take(want, call.now())
         if dead:
-            self.engine.close(dead)
+            engine.close(dead)
         if grant is None:
             grant = await self._queue(want)
         while isinstance(grant, Connection):
@@ -71,10 +74,10 @@ class Checkout:
             grant = self.engine.replace(grant)
         return await self._dial(order)
 
-    def _check_open(self) -> None:
-        if self.call.generation != self.engine.generation:
-            message = "the transport was closed while the call was under way; nothing was sent"
-            raise TransportFailure("ConnectError", message, final=True)
+    @staticmethod
+    def _closed() -> TransportFailure:
+        message = "the transport was closed while the call was under way; nothing was sent"
+        return TransportFailure("ConnectError", message, final=True)
 
     # -- the pool --------------------------------------------------------------------------
 
@@ -128,7 +131,7 @@ class Checkout:
             engine.offer(other)
         if call.generation != engine.generation:
             engine.retire(connection)
-        self._check_open()
+            raise self._closed()
         return self._use(connection, "new")
 
     def _connection(self, stream: Stream, rtt: float, plan: SocketPlan) -> Connection:

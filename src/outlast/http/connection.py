@@ -37,7 +37,7 @@ class Connection:
     epoch: int = 0
     session: H2Session | None = None
     leases: int = 0
-    h1: H1Exchange | None = None
+    h1: Lease | None = None  # an HTTP/1.1 connection has one exchange, made ready each time
     idle_since: float = 0.0
     counted: bool = True
     requests: int = 0
@@ -60,8 +60,8 @@ class Connection:
 
             return Lease(self, H2Exchange(self.session, self.route.origin.scheme))
         if self.h1 is None:
-            self.h1 = H1Exchange(self.stream)
-        return Lease(self, self.h1)
+            self.h1 = Lease(self, H1Exchange(self.stream))
+        return self.h1
 
     def quiet(self) -> bool:
         """Whether an idle connection is as it was left."""

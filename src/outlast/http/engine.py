@@ -61,6 +61,7 @@ class Engine:
     def __init__(self, network: Network, settings: EngineSettings) -> None:
         self.network = network
         self.settings = settings
+        self.offers_h2 = H2 in settings.protocols
         self.pool = Pool(settings.limits)
         self.rng: Random = network.rng("engine")
         self.generation = 0  # calls of an earlier one end when the transport is closed
@@ -129,10 +130,9 @@ class Engine:
 
     def multiplexed(self, route: Route) -> bool:
         """Whether a new connection on this route may turn out to be shared: HTTP/2."""
-        protocols = self.settings.protocols
-        if H2 not in protocols or self.settings.way.forwards(route):
+        if not self.offers_h2 or self.settings.way.forwards(route):
             return False
-        return route.origin.scheme == "https" or len(protocols) == 1
+        return route.origin.scheme == "https" or len(self.settings.protocols) == 1
 
     def session(self, stream: Stream, route: Route) -> H2Session | None:
         """The HTTP/2 session of a new connection, if that is what both sides speak. Where HTTP/2
@@ -177,8 +177,11 @@ class Engine:
 
     def release(self, lease: Lease) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it."""
-        if not self._keep(lease.connection, reusable=lease.exchange.leave()):
-            lease.connection.stream.close()
+        connection, reusable = lease.connection, lease.exchange.leave()
+        if connection.epoch != self.epoch or not self.pool.release(
+            connection, reusable=reusable, now=self.network.now()
+        ):
+            connection.stream.close()
 
     def _keep(self, connection: Connection, *, reusable: bool) -> bool:
         """Give a connection back to the pool; False if it is to be closed."""

@@ -8,7 +8,7 @@ connection's use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import h11
 
@@ -22,13 +22,29 @@ MAX_HEAD = 100 * 1024  # httpcore's limit for a response head
 CHUNK = 65_536
 JOIN = 65_536  # up to this size head and body leave in one piece
 END = h11.EndOfMessage()
+FRAMING = frozenset({b"content-length", b"transfer-encoding"})  # of a body, RFC 9112 section 6
+
+
+class _Before(NamedTuple):
+    """A request as the caller gave it, and as h11 has found it valid. `bare`: no field of it
+    announces a body."""
+
+    method: str
+    headers: Headers
+    event: h11.Request
+    bare: bool
+
+
+# No list of header fields equals its.
+_NONE = _Before("", (), h11.Request(method="GET", target="/", headers=[("host", "")]), bare=True)
 
 
 class H1Exchange:
     """A connection's exchange, made ready again for each request. See `Exchange`."""
 
     __slots__ = (
-        "_fields",
+        "_before",
+        "_ending",
         "_h11",
         "_queue",
         "_stream",
@@ -36,42 +52,48 @@ class H1Exchange:
         "begun",
         "ended",
         "mark",
+        "sent",
     )
 
     number: int | None = None  # see `Exchange.number`
-    # The last request's header fields: as the caller gave them, and as h11 has found them valid
-    # (of a type that it does not export). `_fields` are of this connection, `_latest` of all: what
-    # a client sends is often the same, and connections that lie idle share it.
-    _latest: ClassVar[tuple[Headers | None, Any]] = (None, None)
+    # `_before`: the last request of this connection; `_latest`: of all. What a client sends is
+    # often the same, and connections that lie idle share it.
+    _latest: ClassVar[_Before] = _NONE
 
     def __init__(self, stream: Stream) -> None:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._stream = stream
         self._queue: list[bytes | memoryview] = []
-        self._fields = H1Exchange._latest
+        self._before = H1Exchange._latest
+        self._ending = False  # the end of a request without a body is h11's to hear of yet
         self._whole = True  # all that was queued has been handed over
         self.ended = False
         self.begun = False
+        self.sent = False
         self.mark = 0
-
-    @property
-    def sent(self) -> bool:
-        """See `Exchange.sent`."""
-        return self._stream.written > self.mark
 
     def start(self, method: str, target: bytes, headers: Headers) -> None:
         """See `Exchange.start`."""
         self.begun = False
+        self.sent = False
         self.mark = self._stream.written
-        fields = self._fields if self._fields[0] == headers else H1Exchange._latest
-        known = fields[0] == headers  # most requests of a client carry the same
-        given = fields[1] if known else list(headers)
-        event = h11.Request(method=method.encode("ascii"), target=target, headers=given)
-        if not known:
-            fields = H1Exchange._latest = (list(headers), event.headers)
-        self._fields = fields
-        self._queue = [self._h11.send(event) or b""]
+        self._ending = False
+        self._queue = [self._h11.send(self._event(method, target, headers)) or b""]
         self._whole = False
+
+    def _event(self, method: str, target: bytes, headers: Headers) -> h11.Request:
+        """The request for h11. What it has found valid before it need not look at again."""
+        before = self._before if self._before.headers == headers else H1Exchange._latest
+        known = before.headers == headers
+        if known and before.method == method and before.event.target == target:
+            self._before = before
+            return before.event
+        fields: Any = before.event.headers if known else list(headers)
+        event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
+        given = before.headers if known else list(headers)
+        bare = before.bare if known else not any(name in FRAMING for name, _ in event.headers)
+        self._before = H1Exchange._latest = _Before(method, given, event, bare)
+        return event
 
     def data(self, chunk: bytes) -> None:
         """See `Exchange.data`."""
@@ -79,6 +101,9 @@ class H1Exchange:
 
     def end(self) -> None:
         """See `Exchange.end`."""
+        if self._before.bare:  # nothing to write: h11 may hear of it while the server works
+            self._ending = True
+            return
         end = self._h11.send(END)
         if end:
             self._queue.append(end)
@@ -93,11 +118,15 @@ class H1Exchange:
             count = stream.send(queue[0])
             if not count:
                 return False
+            self.sent = True
             if count == len(queue[0]):
                 del queue[0]
             else:
                 queue[0] = memoryview(queue[0])[count:]
         self._whole = stream.flush()
+        if self._ending:
+            self._ending = False
+            self._h11.send(END)
         return self._whole
 
     def pull(self) -> bool:

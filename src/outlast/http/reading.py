@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.core.classify import IDEMPOTENT_METHODS
 from outlast.errors import TransportFailure
@@ -30,7 +30,9 @@ def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | Strea
     """The engine's request. Raises ValueError; TypeError for a method that is no ASCII text, as
     httpx does; TransportFailure for a foreign scheme or a port that cannot be."""
     extensions = request.extensions
-    policy = _policy(policy, extensions.get("outlast"))
+    own, fields = extensions.get("outlast"), current_override()
+    if own is not None or fields is not None:
+        policy = _merged(policy, fields, own)
     url = request.url
     host = url.raw_host.decode("ascii")
     scheme = SCHEMES.get(url.scheme, "")
@@ -64,8 +66,7 @@ def _route(scheme: str, host: str, port: int, server_name: str) -> Route:
     return Route(Origin(scheme, host, port), server_name)
 
 
-def _policy(policy: Policy, own: object) -> Policy:
-    fields = current_override()
+def _merged(policy: Policy, fields: Mapping[str, Any] | None, own: object) -> Policy:
     if own is not None:
         if not isinstance(own, Mapping):
             raise ValueError(
@@ -86,9 +87,10 @@ def _timeouts(given: Mapping[str, float | None] | None, policy: Policy) -> Timeo
     """The caller's timeouts; a request made without a client has none but the connect's."""
     if given is None:
         return Timeouts(connect=policy.connect_timeout, read=None, write=None, pool=None)
-    return Timeouts(
-        connect=given.get("connect", policy.connect_timeout),
-        read=given.get("read"),
-        write=given.get("write"),
-        pool=given.get("pool"),
+    find = given.get
+    return _limits(
+        find("connect", policy.connect_timeout), find("read"), find("write"), find("pool")
     )
+
+
+_limits = functools.lru_cache(maxsize=64)(Timeouts)  # a client's requests nearly all have the same

@@ -68,9 +68,9 @@ def _timeout(until: float) -> float:
 
 def wait_in_thread(wait: Wait) -> Ready:
     """Block until something of `wait` is ready or its time has come."""
-    if len(wait.interests) == 1 and wait.interests[0][1]:  # what nearly every request waits for
-        return _await_one(wait.interests, wait.until)
     interests, until = wait.interests, wait.until
+    if len(interests) == 1 and interests[0][1]:  # what nearly every request waits for
+        return _await_one(interests, until)
     waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
     while True:
         timeout = _timeout(until)
