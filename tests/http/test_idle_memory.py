@@ -52,9 +52,9 @@ def test_an_idle_connection_weighs_no_more_than_httpx_s() -> None:
         lambda connection: connection.address,
         lambda connection: connection.name,
         lambda connection: connection.stream._plan,
-        lambda connection: connection.h1._fields,
+        lambda connection: connection.h1.exchange._before,
     ],
-    ids=["address", "name", "plan", "fields"],
+    ids=["address", "name", "plan", "request"],
 )
 def test_connections_share_what_they_have_in_common(
     host: str, part: Callable[[object], object]

@@ -103,9 +103,6 @@ class SlowSocket:
         self.go = threading.Event()
         self.trail: list[str] = []
 
-    def fileno(self) -> int:
-        return 3
-
     def shutdown(self, how: int) -> None:
         self.reached.set()
         assert self.go.wait(PATIENCE)

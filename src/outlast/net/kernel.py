@@ -52,7 +52,6 @@ class KernelStream:
         "_process",
         "_sock",
         "address",
-        "fileno",
         "local_port",
         "notes",
         "written",
@@ -60,7 +59,6 @@ class KernelStream:
 
     def __init__(self, sock: socket.socket, address: Address, plan: SocketPlan) -> None:
         self._sock = sock
-        self.fileno = sock.fileno  # asked for each wait
         self._plan = plan
         self._keepalive: Keepalive | None = None  # what stands, once it was changed
         self._lock = threading.Lock()  # between the owner's close and another thread's shut
@@ -92,6 +90,10 @@ class KernelStream:
             sock.close()
             raise
         return stream
+
+    def fileno(self) -> int:
+        """The descriptor, for waiting."""
+        return self._sock.fileno()
 
     def connected(self) -> None:
         """See `Stream.connected`."""
