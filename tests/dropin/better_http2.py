@@ -40,7 +40,7 @@ def crowd(count: int) -> str:
     return f"{', '.join(['200'] * (count + 1))} | GET /first, {posts}"
 
 
-CASES: Mapping[str, Better | Sequence[Better]] = {
+BROKEN: Mapping[str, Better | Sequence[Better]] = {
     **dict.fromkeys(WRONG, blamed()),
     "frame_too_large": blamed("h2.FrameTooLargeError, h2.FrameTooLargeError"),
     "padding_too_long": blamed(
@@ -70,48 +70,6 @@ CASES: Mapping[str, Better | Sequence[Better]] = {
     ),
     "refused_once": Better(
         "unprocessed", f"{REMOTE}, 200 | POST /1, GET /2", "200, 200 | POST /1 | POST /1, GET /2"
-    ),
-    "left_before_the_first": Better(
-        "unprocessed", f"{REMOTE}, 200 | POST /1 | GET /2", "200, 200 | POST /1 | POST /1, GET /2"
-    ),
-    **dict.fromkeys(
-        ("left_with_the_first", "left_beyond_all"),
-        Better(
-            "farewell",
-            (f"{LOCAL}, 200 | POST /1 | GET /2", f"{REMOTE}, 200 | POST /1 | GET /2"),
-            "200, 200 | POST /1 | GET /2",
-        ),
-    ),
-    "left_while_idle": Better(
-        "farewell",
-        (
-            "200, WriteError | POST /1",
-            "200, WriteError | POST /1, POST /2",
-            "200, ReadError | POST /1, POST /2",
-            "200, 200 | POST /1, POST /2 | POST /2",
-        ),
-        "200, 200 | POST /1 | POST /2",
-        sometimes=True,
-    ),
-    "left_amid_streams": (
-        shared(AMID),
-        Better(
-            "farewell",
-            (
-                f"200, {LOCAL}, {REMOTE} | GET /0, POST /a, POST /a",
-                f"200, {REMOTE}, {REMOTE} | GET /0, POST /a, POST /a",
-                f"200, {LOCAL}, {LOCAL} | GET /0, POST /a, POST /a",
-                f"200, {REMOTE}, 200 | GET /0, POST /a, POST /a | POST /a",
-                f"200, {LOCAL}, 200 | GET /0, POST /a, POST /a | POST /a",
-            ),
-            AMID,
-        ),
-    ),
-    "an_end_without_an_answer": Better(
-        "repeat", f"200, {REMOTE} | GET /1, GET /2", "200, 200 | GET /1, GET /2 | GET /2"
-    ),
-    "a_reset_without_an_answer": Better(
-        "repeat", "200, ReadError | GET /1, GET /2", "200, 200 | GET /1, GET /2 | GET /2"
     ),
     "an_answer_before_the_body": Better(
         "early",
@@ -150,8 +108,64 @@ CASES: Mapping[str, Better | Sequence[Better]] = {
     ),
 }
 
+LEAVING: Mapping[str, Better | Sequence[Better]] = {
+    **dict.fromkeys(
+        ("left_before_the_first", "left_before_the_first_open"),
+        Better(
+            "unprocessed",
+            f"{REMOTE}, 200 | POST /1 | GET /2",
+            "200, 200 | POST /1 | POST /1, GET /2",
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            "left_with_the_first",
+            "left_with_the_first_open",
+            "left_beyond_all",
+            "left_beyond_all_open",
+        ),
+        Better(
+            "farewell",
+            (f"{LOCAL}, 200 | POST /1 | GET /2", f"{REMOTE}, 200 | POST /1 | GET /2"),
+            "200, 200 | POST /1 | GET /2",
+        ),
+    ),
+    "left_while_idle": Better(
+        "farewell",
+        (
+            "200, WriteError | POST /1",
+            "200, WriteError | POST /1, POST /2",
+            "200, ReadError | POST /1, POST /2",
+            "200, 200 | POST /1, POST /2 | POST /2",
+        ),
+        "200, 200 | POST /1 | POST /2",
+        sometimes=True,
+    ),
+    "left_amid_streams": (
+        shared(AMID),
+        Better(
+            "farewell",
+            (
+                f"200, {LOCAL}, {REMOTE} | GET /0, POST /a, POST /a",
+                f"200, {REMOTE}, {REMOTE} | GET /0, POST /a, POST /a",
+                f"200, {LOCAL}, {LOCAL} | GET /0, POST /a, POST /a",
+                f"200, {REMOTE}, 200 | GET /0, POST /a, POST /a | POST /a",
+                f"200, {LOCAL}, 200 | GET /0, POST /a, POST /a | POST /a",
+            ),
+            AMID,
+        ),
+    ),
+    "an_end_without_an_answer": Better(
+        "repeat", f"200, {REMOTE} | GET /1, GET /2", "200, 200 | GET /1, GET /2 | GET /2"
+    ),
+    "a_reset_without_an_answer": Better(
+        "repeat", "200, ReadError | GET /1, GET /2", "200, 200 | GET /1, GET /2 | GET /2"
+    ),
+}
+
 HTTP_2: Mapping[str, Better | Sequence[Better]] = {
-    **{f"http2_broken-{name}": each for name, each in CASES.items()},
+    **{f"http2_broken-{name}": each for name, each in BROKEN.items()},
+    **{f"http2_leaving-{name}": each for name, each in LEAVING.items()},
     "http2-ten_streams": shared(crowd(10)),
     "http2-many_streams": shared(crowd(60)),
     **{f"http2-{most}_at_most": shared(", ".join(["200"] * 9)) for most in (1, 3)},

@@ -304,18 +304,20 @@ class H2Session:
         return heard
 
     def _farewell(self, farewell: Farewell) -> dict[Hearer, None]:
-        """The server takes no more streams, and acts on none beyond its last one.
+        """The server takes no more streams, and acts on none beyond its last one: of those it
+        is told nothing more either.
 
         A connection whose very first stream meets an error would meet it again elsewhere: that
         is an error, not something to repeat (as in Go's client).
         """
         self.leaving = True
-        for number, exchange in self._exchanges.items():
-            if number > farewell.last:
-                told = f"the server was leaving (GOAWAY, code {farewell.code})"
-                poor = farewell.code and number == 1
-                exchange.hear(h11.RemoteProtocolError(told) if poor else Unprocessed(told))
-        return dict.fromkeys(self._all())
+        hearers = dict.fromkeys(self._all())
+        told = f"the server was leaving (GOAWAY, code {farewell.code})"
+        for number in [each for each in self._exchanges if each > farewell.last]:
+            exchange = self._exchanges.pop(number)
+            poor = farewell.code and number == 1
+            exchange.hear(h11.RemoteProtocolError(told) if poor else Unprocessed(told))
+        return hearers
 
     def _all(self) -> list[Hearer]:
         return [*self._exchanges.values(), *self._waiting]
@@ -342,7 +344,7 @@ class H2Session:
         """An exchange is over. With `reset` the server is told to stop."""
         with self._lock:
             exchange = self._exchanges.pop(number, None)
-            if reset and self.failure is None:
+            if reset and exchange is not None and self.failure is None:
                 try:
                     self._h2.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
                 except h2.exceptions.ProtocolError:  # it had ended by itself
