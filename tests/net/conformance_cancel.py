@@ -14,7 +14,6 @@ import trio
 from outlast.net.run import give_way, run_async
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Wait
 from tests.net.conformance_waits import SeamTests
-from tests.net.drivers import run_in_loop
 from tests.net.far_side import MOMENT, PATIENCE, World, arrival, connection, read
 
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -129,7 +128,7 @@ class Cancellation(SeamTests):
             began.append(anyio.Event())
             await cancel(job, began[0])
 
-        run_in_loop(loop, main)
+        world.run_in_loop(loop, main)
         assert trail == ["waits", "cleaned up"]
 
     @staticmethod
@@ -169,7 +168,7 @@ class Cancellation(SeamTests):
             stream.close()
             peer.close()
 
-        run_in_loop(loop, main)
+        world.run_in_loop(loop, main)
 
     def test_a_cancelled_scope_cancels_the_next_wait(self, world: World, loop: str) -> None:
         net = world.network
@@ -181,7 +180,7 @@ class Cancellation(SeamTests):
                 pytest.fail("the wait went on")
             assert scope.cancelled_caught
 
-        run_in_loop(loop, main)
+        world.run_in_loop(loop, main)
 
     def test_giving_way_is_a_point_of_cancellation(self, world: World, loop: str) -> None:
         net = world.network
@@ -193,4 +192,4 @@ class Cancellation(SeamTests):
                 pytest.fail("nobody else had a turn")
             assert scope.cancelled_caught
 
-        run_in_loop(loop, main)
+        world.run_in_loop(loop, main)

@@ -18,7 +18,7 @@ class SeamTests:
     @pytest.fixture(params=["sync", "asyncio", "trio"])
     def drive(self, request: pytest.FixtureRequest, world: World) -> Driver:
         """Runs engine code on the network under test."""
-        return Driver(request.param, world.network)
+        return world.driver(request.param)
 
 
 class Waits(SeamTests):

@@ -6,11 +6,14 @@ Coroutines here are engine code, and times are the network's own, so that they m
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from outlast.net.address import Address
 from outlast.net.options import SocketPlan
 from outlast.net.seam import READ, WRITE, Network, Stream, Wait
+from tests.net.drivers import Driver, Main
+
+T = TypeVar("T")
 
 PATIENCE = 10.0  # seconds; a bound for what should take milliseconds
 MOMENT = 0.03  # seconds; long enough to be seen, short enough to wait for
@@ -66,6 +69,12 @@ class World(Protocol):
 
     def asked(self, host: str) -> int:
         """How often the resolver was asked for `host`."""
+
+    def driver(self, kind: str) -> Driver:
+        """Runs engine code: kind is sync, asyncio or trio."""
+
+    def run_in_loop(self, loop: str, main: Main[T]) -> T:
+        """Run `main()` in an event loop of that kind."""
 
     def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run engine code in another thread, from now on, beside the test."""

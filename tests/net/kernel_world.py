@@ -7,13 +7,16 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from outlast.net.address import Address, literal
 from outlast.net.kernel import KernelNetwork
 from outlast.net.run import run_sync
 from outlast.net.seam import READ, WRITE, Stream, Wait
+from tests.net.drivers import Driver, Main, run_in_loop
 from tests.net.far_side import PATIENCE
+
+T = TypeVar("T")
 
 FULL = 0.05  # seconds without an answer after which an accept queue counts as full
 
@@ -170,6 +173,14 @@ class KernelWorld:
     def asked(self, host: str) -> int:
         """See `World.asked`."""
         return self._asked.count(host)
+
+    def driver(self, kind: str) -> Driver:
+        """See `World.driver`."""
+        return Driver(kind, self.network)
+
+    def run_in_loop(self, loop: str, main: Main[T]) -> T:
+        """See `World.run_in_loop`."""
+        return run_in_loop(loop, main)
 
     def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """See `World.beside`."""

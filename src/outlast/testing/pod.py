@@ -93,7 +93,7 @@ class Pod:
         within 2 s (its application blocks).
         """
         process = self._process
-        return _total([*self._past, *([process.counts()] if process is not None else [])])
+        return total([*self._past, *([process.counts()] if process is not None else [])])
 
     def wait_ready(self) -> None:
         """Wait until the pod listens. RuntimeError when its process ended or takes over 20 s."""
@@ -153,7 +153,8 @@ def _name_of(given: Callable[..., object]) -> str:
     return f"{module}:{getattr(given, '__qualname__', '')}"
 
 
-def _total(parts: Iterable[Counts]) -> Counts:
+def total(parts: Iterable[Counts]) -> Counts:
+    """What several lives of a pod have counted together."""
     total = Counts(requests=0, connections=0, open=0, methods={}, ids={})
     for part in parts:
         total["requests"] += part["requests"]

@@ -30,6 +30,13 @@ class Exchange:
         self._app = app
         self._conn = h11.Connection(h11.SERVER)
         self._more = asyncio.Event()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Serve no further request: close now, or after the answer under way."""
+        self._stopping = True
+        if self._conn.their_state is h11.IDLE and not self._conn.trailing_data[0]:
+            self._transport.close()
 
     def feed(self, data: bytes) -> None:
         """Take what arrived; empty bytes are the end."""
@@ -39,7 +46,7 @@ class Exchange:
     async def run(self) -> None:
         """Serve requests until the connection ends."""
         try:
-            while await self._one_request():
+            while await self._one_request() and not self._stopping:
                 self._conn.start_next_cycle()
         except h11.RemoteProtocolError as error:
             self._refuse(f"{error}\n", error.error_status_hint)

@@ -134,6 +134,15 @@ class PodProtocol(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._waiting = b""
         self._exchange: Exchange | None = None
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Serve no further request: close now, or after the answer under way."""
+        self._stopping = True
+        if self._exchange is not None:
+            self._exchange.stop()
+        elif self._task is None:
+            self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: a client has connected."""
@@ -186,7 +195,7 @@ class PodProtocol(asyncio.Protocol):
                 self._transport.write(whole[: len(whole) // 2])
                 await asyncio.get_running_loop().create_future()  # until the client gives up
             self._transport.write(whole)
-            if close:
+            if close or self._stopping:
                 self._transport.close()
         self._task = None
         if self._waiting and not self._transport.is_closing():

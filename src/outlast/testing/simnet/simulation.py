@@ -20,21 +20,21 @@ from outlast.testing.simnet.actors import Actor
 from outlast.testing.simnet.stall import SimStalled
 from outlast.testing.simnet.threads import SimThread
 from outlast.testing.simnet.timeline import Timeline
-from outlast.testing.simnet.turns import Party, Turns
+from outlast.testing.simnet.turns import Turns
 from outlast.testing.simnet.waiting import Attention, Clock, SimWaiter, look
 from outlast.testing.simnet.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from outlast.testing.simnet.bare_loop import BareLoop
     from outlast.testing.simnet.loop_asyncio import SimLoop
     from outlast.testing.simnet.loop_trio import SimTrioClock
 
-__all__ = ["Running", "Simulation"]
+__all__ = ["LONGEST", "PATIENCE", "Running", "Simulation"]
 
 T = TypeVar("T")
 
 PATIENCE = 5.0  # real seconds; a busy machine may take its time, an endless loop never ends
 LONGEST = 86_400.0  # seconds of virtual time that one run may take
-BACKENDS = ("asyncio", "trio")
 
 
 class Simulation:
@@ -51,6 +51,7 @@ class Simulation:
         self.turns.describe = self._waiting
         self._longest = longest
         self._loop: SimLoop | SimTrioClock | None = None
+        self.loops: weakref.WeakSet[BareLoop] = weakref.WeakSet()
         self._actor = ""  # whose step it is, if the timeline itself carries it on
         self._actors = 0
         self._threads: list[SimThread[Any]] = []
@@ -85,7 +86,7 @@ class Simulation:
         """See `Network.wait_async`."""
         from anyio.lowlevel import checkpoint
 
-        loop = self._current_loop()
+        loop = self.current_loop()
         late = wait.until <= self.clock.now()
         if not late or not wait.interests:
             ready = look(wait.interests)
@@ -94,11 +95,12 @@ class Simulation:
             await checkpoint()
         return look(wait.interests)
 
-    async def _park_in(self, loop: SimLoop | SimTrioClock, wait: Wait) -> Ready:
-        if isinstance(loop, asyncio.AbstractEventLoop):
+    async def _park_in(self, loop: Any, wait: Wait) -> Ready:
+        if asyncio._get_running_loop() is loop:
             from outlast.testing.simnet.loop_asyncio import wait_in_asyncio
 
-            return await wait_in_asyncio(loop, self.clock, wait, self.worker())
+            deliverer: Any = loop
+            return await wait_in_asyncio(deliverer, self.clock, wait, self.worker())
         from outlast.testing.simnet.loop_trio import wait_in_trio
 
         return await wait_in_trio(loop, self.clock, wait, self.worker())
@@ -122,9 +124,10 @@ class Simulation:
         """See `Network.spawn`: the job is an actor, which the timeline carries on."""
         self._actors += 1
         name = f"job-{self._actors}"
-        self.do(lambda: Actor(self.clock, job, name, self._step_of))
+        self.do(lambda: Actor(self.clock, job, name, self.step_of))
 
-    def _step_of(self, name: str) -> None:
+    def step_of(self, name: str) -> None:
+        """Hear whose step the timeline carries on; "" for nobody's."""
         self._actor = name
 
     # -- who is who ------------------------------------------------------------------------
@@ -166,27 +169,37 @@ class Simulation:
         """A context in which sync code runs in virtual time."""
         return Running(self)
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, T]], backend: str, debug: bool) -> T:
-        """Run `main()` in an event loop in virtual time."""
-        if backend not in BACKENDS:
-            raise ValueError(f"backend={backend!r} is not known; right: 'asyncio' or 'trio'")
-        with self.running():
-            if backend == "trio":
-                return self._run_trio(main)
+    def run_loop(self, main: Callable[[], Coroutine[Any, Any, T]], backend: str, debug: bool) -> T:
+        """Run `main()` in an event loop in virtual time, within a run."""
+        if backend == "trio":
+            return self._run_trio(main)
+        if backend == "asyncio":
             return self._run_asyncio(main, debug)
+        raise ValueError(f"backend={backend!r} is not known; right: 'asyncio' or 'trio'")
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, T]], backend: str, debug: bool) -> T:
+        """A run with nothing but `main()` in an event loop."""
+        with self.running():
+            return self.run_loop(main, backend, debug)
 
     def _run_asyncio(self, main: Callable[[], Coroutine[Any, Any, T]], debug: bool) -> T:
         import anyio
 
-        from outlast.testing.simnet.loop_asyncio import SimLoop, in_order
+        from outlast.testing.simnet.bare_loop import in_order
+        from outlast.testing.simnet.loop_asyncio import SimLoop
 
         def make() -> SimLoop:
             loop = self._loop = SimLoop(self.turns, self.clock)
+            self.loops.add(loop)
             return loop
+
+        async def root() -> T:
+            self._tasks[asyncio.current_task()] = "main"
+            return await main()
 
         options = {"loop_factory": make, "debug": debug}
         with in_order():
-            return anyio.run(main, backend="asyncio", backend_options=options)
+            return anyio.run(root, backend="asyncio", backend_options=options)
 
     def _run_trio(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         import trio
@@ -198,6 +211,7 @@ class Simulation:
         results: list[T] = []
 
         async def root() -> None:
+            self._tasks[trio.lowlevel.current_task()] = "main"
             with scope:
                 results.append(await main())
 
@@ -222,13 +236,19 @@ class Simulation:
             return self.turns.end()
         finally:
             self._loop = None
+            for loop in tuple(self.loops):
+                loop.release_threads()
             self.clock.waits.clear()
             self._watchdog.stop()
 
-    def _current_loop(self) -> SimLoop | SimTrioClock:
-        loop = self._loop
-        if loop is not None and self.turns.mine and self.turns.holder is loop.party:
-            return loop
+    def current_loop(self) -> Any:
+        """The loop that runs this task: the client's, or that of a pod's process."""
+        running = asyncio._get_running_loop()
+        if running is not None:
+            if running in self.loops:
+                return running
+        elif self._loop is not None and self.turns.mine and self.turns.holder is self._loop.party:
+            return self._loop
         raise RuntimeError(
             "this event loop was not started by SimNet, whose time it would have to follow; "
             "right: net.run(main, backend='asyncio'), or backend='trio'"
@@ -259,14 +279,14 @@ class Running:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._nested = False
 
-    def __enter__(self) -> Party | None:
+    def begin(self) -> None:
+        """Begin the run in this thread."""
         _no_loop_here()
         self._simulation.begin()
-        return self._simulation.turns.holder
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def end(self, error: BaseException | None) -> None:
+        """End the run; `error` is what the block raised. Raises what went wrong besides."""
         simulation = self._simulation
         failure = simulation.turns.failure
         simulation.end()
@@ -276,8 +296,19 @@ class Running:
             for lost in simulation.failures():
                 raise lost
 
-    async def __aenter__(self) -> None:
-        self._simulation._current_loop()
+    def inside_own_loop(self) -> None:
+        """Refuse an event loop that the simulation did not start."""
+        self._simulation.current_loop()
+
+    def __enter__(self) -> Any:
+        self.begin()
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.end(error)
+
+    async def __aenter__(self) -> Any:
+        self.inside_own_loop()
 
     async def __aexit__(self, *error: object) -> None:
         return

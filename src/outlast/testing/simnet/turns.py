@@ -328,6 +328,10 @@ class Turns:
         self.events += 1
         self.timeline.run_next()
 
+    def stir(self) -> None:
+        """Hear that somebody's program has run: it may have given other threads work."""
+        self._runs += 1
+
     def _others(self) -> bool:
         """Whether there may be threads that the simulation does not know.
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from outlast.net.seam import Interest, Ready, Wait
 from outlast.testing.simnet.timeline import Timeline, Timer
 
-__all__ = ["Attention", "Clock", "SimWaiter", "Source", "look"]
+__all__ = ["MICRO", "Attention", "Clock", "SimWaiter", "Source", "look"]
 
 MICRO = 1_000_000
 

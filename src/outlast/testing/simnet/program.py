@@ -1,0 +1,126 @@
+"""What runs in a simulated pod: the lab's own server, an application, or a raw handler.
+
+The server is the kernel lab's (`pod_http`, `pod_exchange`), on an event loop in virtual time; each
+life of the pod is a process with a loop and a tally of its own. Counts add up over all lives.
+
+Source: `outlast.testing.pod_server`. Refuses TLS and HTTP/2 servers of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from outlast.testing.pod import total
+from outlast.testing.pod_http import AsgiApp, PodProtocol, Tally
+from outlast.testing.pod_process import Counts
+from outlast.testing.simnet.pod import Pod
+from outlast.testing.simnet.pod_loop import PodLoop
+from outlast.testing.simnet.pod_transport import PodTransport
+from outlast.testing.simnet.simulation import Simulation
+from outlast.testing.simnet.sockets import Listener
+
+__all__ = ["ServerProgram"]
+
+
+class ServerProgram:
+    """See `Program`. Serves `app`, or `raw`, or the built-in answers."""
+
+    def __init__(self, simulation: Simulation, app: AsgiApp | None = None, raw: Any = None) -> None:
+        self._simulation = simulation
+        self._app = app
+        self._raw = raw
+        self._tallies: list[Tally] = []
+        self._loop: PodLoop | None = None
+        self._noted = False
+        self._open: dict[PodTransport, None] = {}
+        self._leaving: Pod | None = None  # asked to end in good order
+
+    def counts(self) -> Counts:
+        """What has been applied so far, over all lives."""
+        parts: list[Any] = [tally.as_dict() for tally in self._tallies]
+        dead = parts if self._loop is None else parts[:-1]
+        return total([{**part, "open": 0} for part in dead] + parts[len(dead) :])
+
+    # -- its life --------------------------------------------------------------------------
+
+    def started(self, pod: Pod, listener: Listener) -> None:
+        """See `Program.started`."""
+        self._tallies.append(Tally(pod.name))
+        foreign = (self._app or self._raw) is not None
+        loop = self._loop = PodLoop(self._simulation, pod.name, foreign=foreign)
+        self._noted = False
+
+        def note() -> None:
+            if not self._noted:
+                self._noted = True
+                loop.deliver(lambda: self._accept(loop, listener))
+
+        listener.on_change = note
+
+    def stopping(self, pod: Pod) -> None:
+        """See `Program.stopping`."""
+        self._leaving = pod
+        if self._loop is not None:
+            self._loop.deliver(self._stop)
+
+    def _stop(self) -> None:
+        for transport in tuple(self._open):
+            protocol = transport.get_protocol()
+            if isinstance(protocol, PodProtocol):
+                protocol.stop()
+        self._leave_if_done()
+
+    def _gone(self, transport: PodTransport) -> None:
+        self._open.pop(transport, None)
+        self._leave_if_done()
+
+    def _leave_if_done(self) -> None:
+        pod = self._leaving
+        if pod is not None and not self._open:
+            self._simulation.timeline.after(0, pod.exit, pod.name)
+
+    def ended(self, _pod: Pod) -> None:
+        """See `Program.ended`."""
+        self._leaving = None
+        self._open.clear()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.end()
+
+    def frozen(self, _pod: Pod) -> None:
+        """See `Program.frozen`."""
+        if self._loop is not None:
+            self._loop.freeze()
+
+    def thawed(self, _pod: Pod) -> None:
+        """See `Program.thawed`."""
+        if self._loop is not None:
+            self._loop.thaw()
+
+    # -- connections -----------------------------------------------------------------------
+
+    def _accept(self, loop: PodLoop, listener: Listener) -> None:
+        self._noted = False
+        while (sock := listener.accept()) is not None:
+            transport = PodTransport(loop, sock, self._protocol(loop), self._gone)
+            self._open[transport] = None
+            transport.begin()
+
+    def _protocol(self, loop: PodLoop) -> asyncio.BaseProtocol:
+        tally = self._tallies[-1]
+        if self._raw is None:
+            return PodProtocol(tally, self._app)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            tally.connections += 1
+            tally.open += 1
+            try:
+                await self._raw(reader, writer)
+            except ConnectionError:
+                pass  # the client went away: the handler's end, not its fault
+            finally:
+                tally.open -= 1
+                writer.close()
+
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), serve, loop=loop)
