@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from outlast.core.budget import RedialBucket
 from outlast.core.classify import ConnectFault
 from outlast.core.race import (
+    MAX_PASSED,
     REDIAL_GAP,
     REDIAL_LIFE,
     Abandon,
@@ -88,6 +89,7 @@ class RaceMachine(RuleBasedStateMachine):
         self.until = 0.0
         self.last_start = -math.inf
         self.error_since_start = True
+        self.passed = 0
         self.ended: str | None = None
         self.begun = 0
         self.granted = 0
@@ -155,6 +157,22 @@ class RaceMachine(RuleBasedStateMachine):
             self.closed.add(address)
         self.error_since_start = True
         self.race.failed(number, fault)
+        self.obey()
+
+    @precondition(lambda self: self.ended is None and self.begun - 1 in self.open)
+    @rule()
+    def the_last_dial_is_passed_over(self) -> None:
+        """A driver says so before it waits: until then nothing else has happened to the dial."""
+        number = self.begun - 1
+        dial = self.open[number]
+        if dial.connected is not None or dial.began < self.now:
+            return
+        assert self.race.passed_over(number) == (self.passed < MAX_PASSED)
+        if self.passed < MAX_PASSED:
+            self.passed += 1
+            del self.open[number]
+            self.dials[dial.address] -= 1
+            self.error_since_start = True
         self.obey()
 
     @precondition(lambda self: self.ended is None and self.open)
@@ -232,6 +250,7 @@ class RaceMachine(RuleBasedStateMachine):
         self.begun += 1
         self.dials[step.address] = fewest + 1
         self.last_start = self.now
+        self.passed = self.passed if self.error_since_start else 0
         self.error_since_start = False
 
     def on_time(self, address: str) -> None:

@@ -8,7 +8,18 @@ import pytest
 
 from outlast.core.classify import ConnectFault
 from outlast.core.race import Race
-from tests.core.world import ANSWERS, REFUSED, SILENT, Bottomless, Path, Scenario, plan
+from tests.core.world import (
+    ANSWERS,
+    NOWHERE,
+    REFUSED,
+    SILENT,
+    Bottomless,
+    Counted,
+    Limited,
+    Path,
+    Scenario,
+    plan,
+)
 
 
 def vip(*paths: Path, delay: float = 0.02, **figures: Any) -> Scenario:
@@ -192,3 +203,63 @@ def test_reasons_are_given_in_words() -> None:
 def test_a_plan_that_would_never_pause_is_refused(figures: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         plan(**figures)
+
+
+# -- local ports that lead nowhere -----------------------------------------------------------
+
+
+def test_a_dial_from_a_port_that_leads_nowhere_costs_no_time() -> None:
+    assert vip(NOWHERE, NOWHERE, ANSWERS).trail == [
+        (0.0, "dial v#0"),
+        (0.0, "pass v#0"),
+        (0.0, "dial v#1"),
+        (0.0, "pass v#1"),
+        (0.0, "dial v#2"),
+        (0.001, "won v#2"),
+    ]
+
+
+def test_it_does_not_count_as_unanswered() -> None:
+    """Two unanswered dials would be a hole, and the third would follow sooner."""
+    paths = (NOWHERE, SILENT, NOWHERE, SILENT, NOWHERE, SILENT, SILENT)
+    trail = vip(*paths, later_delay=0.01, deadline=0.055).only("dial")
+    assert [moment for moment, _ in trail] == [0, 0, 0.02, 0.02, 0.03, 0.03, 0.04, 0.05]
+
+
+def test_the_dial_after_it_is_the_one_that_stays() -> None:
+    slow = vip(NOWHERE, Path(3.0), SILENT)
+    assert slow.ended == "won v#1"
+
+
+def test_another_address_does_not_lose_its_turn_to_it() -> None:
+    both = Scenario({"v": (NOWHERE, SILENT), "w": SILENT}, plan(delay=0.02, deadline=0.03)).run()
+    assert [what for _, what in both.only("dial")] == ["dial v#0", "dial v#1", "dial w#0"]
+
+
+def test_only_so_many_in_a_row_are_passed_over() -> None:
+    """Then one stays and the race waits as ever: there is no storm where every port is dead."""
+    trail = vip(NOWHERE, deadline=0.05).trail
+    passed = [moment for moment, what in trail if what.startswith("pass")]
+    dialled = [moment for moment, what in trail if what.startswith("dial")]
+    assert passed == [0.0] * 8 + [0.02] * 8 + [0.04] * 8
+    assert dialled == [0.0] * 9 + [0.02] * 9 + [0.04] * 9
+
+
+def test_each_is_paid_for_and_comes_back_with_the_win() -> None:
+    bucket = Counted(Bottomless())
+    Scenario({"v": (NOWHERE, NOWHERE, ANSWERS)}, plan(), bucket=bucket).run()
+    assert (bucket.taken, bucket.returned) == (2, 2)
+
+
+def test_an_empty_bucket_still_gives_every_address_its_dial() -> None:
+    race = Scenario({"v": (NOWHERE, ANSWERS)}, plan(), bucket=Limited(0)).run()
+    assert race.ended == "won v#1"
+
+
+def test_a_dial_that_is_passed_over_leaves_the_race() -> None:
+    race: Race[str] = Race(plan(), Bottomless(), ["v"])
+    race.step(0.0)
+    assert race.passed_over(0)
+    race.failed(0, ConnectFault.SILENT)  # what its driver may still say of it
+    race.step(0.0)
+    assert race.won(1, 0.001) == []

@@ -15,7 +15,17 @@ from dataclasses import dataclass
 
 from outlast.core.budget import RedialBucket
 from outlast.core.classify import ConnectFault
-from outlast.core.race import Abandon, Bucket, Lost, Pause, Race, RacePlan, Resolve, Start
+from outlast.core.race import (
+    MAX_PASSED,
+    Abandon,
+    Bucket,
+    Lost,
+    Pause,
+    Race,
+    RacePlan,
+    Resolve,
+    Start,
+)
 
 MOST_AT_ONCE = 100  # lines of one trail at one moment
 
@@ -46,16 +56,19 @@ class Clock:
 class Path:
     """What a dial meets: `after` seconds it is connected, or ends with `fault`.
 
-    A connected dial is usable `handshake` seconds later, or ends then with `broken`.
+    A connected dial is usable `handshake` seconds later, or ends then with `broken`. `nowhere`: its
+    local port is known to lead nowhere.
     """
 
     after: float = math.inf
     fault: ConnectFault | None = None
     handshake: float = 0.0
     broken: ConnectFault | None = None
+    nowhere: bool = False
 
 
 SILENT = Path()
+NOWHERE = Path(nowhere=True)
 REFUSED = Path(0.0, ConnectFault.REFUSED)
 ANSWERS = Path(0.001)
 
@@ -179,7 +192,7 @@ class Scenario:
     def _step(self) -> None:
         """Obey until the machine pauses; it may not keep us busy."""
         self._turn += 1
-        for _ in range(len(self.open) + 6):
+        for _ in range(len(self.open) + 6 + MAX_PASSED):
             step = self.race.step(self.clock.now)
             if isinstance(step, Pause):
                 assert step.until > self.clock.now
@@ -217,6 +230,10 @@ class Scenario:
         self.most_open = max(self.most_open, len(self.open))
         paths = self.table[address]
         path = paths if isinstance(paths, Path) else paths[min(nth, len(paths) - 1)]
+        if path.nowhere and self.race.passed_over(step.dial):
+            self._note(f"pass {address}#{nth}")
+            del self.open[step.dial]
+            return
         self.clock.at(self.clock.now + path.after, lambda: self._met(step.dial, path))
 
     def _met(self, dial: int, path: Path) -> None:

@@ -10,6 +10,7 @@ The rules (DESIGN section 6):
 - The others end after 1 s; at the cap the oldest of them gives way to the next.
 - Two dials to one address that were not answered in the time of others have met a hole rather
   than a slow path: further ones follow after `later_delay`, if the plan has one.
+- A dial from a port that leads nowhere (`core.ports`) does not count: the next starts at once.
 - A dial that has connected and is in its handshake holds back further dials, until it stalls.
 - Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one extra
   dial at a time, and no second round after errors. Never an error by itself: each address is
@@ -48,6 +49,7 @@ A = TypeVar("A", bound=Hashable)
 REDIAL_LIFE = 1.0  # seconds a later dial may stay unanswered; the kernel repeats its SYN after 1 s
 SLOW_OR_HOLE = 2  # unanswered dials to one address after which it is a hole rather than slow
 REDIAL_GAP = 1.0  # seconds between extra dials when the bucket is empty
+MAX_PASSED = 8  # dials passed over in a row: no storm where most ports lead nowhere
 MAX_REFUSALS = 8  # answered failures of one address in one race; 2^-8 for a VIP half gone
 LOOKUP_AGAIN = 1.0  # seconds without a winner before the name is looked up once more; doubles
 LOOKUP_RETRY = 0.5  # seconds between look-ups of a name that has no address at the moment
@@ -163,6 +165,7 @@ class _Pace:
     hurry: bool = True  # an error, or nothing started yet: the next dial need not wait
     taken: int = 0  # from the bucket
     paid: bool = False  # the next dial has been taken from the bucket
+    passed: int = 0  # dials passed over since one had to wait for its turn
     started: int = 0
 
 
@@ -231,6 +234,15 @@ class Race(Generic[A]):
         self._pace.hurry = True
         self._lookup.fresh = False
 
+    def passed_over(self, dial: int) -> bool:
+        """`dial` came from a port that leads nowhere. True: give it up; False: it stays."""
+        passed = self._pace.passed < MAX_PASSED
+        if passed:
+            self._pace.passed += 1
+            self._pace.hurry = True
+            self._addresses[self._open.pop(dial).address].dials -= 1
+        return passed
+
     # -- what to do ------------------------------------------------------------------------
 
     def step(self, now: float) -> Step[A]:
@@ -287,6 +299,7 @@ class Race(Generic[A]):
         entry.dials += 1
         pace.started += 1
         pace.last = now
+        pace.passed = pace.passed if pace.hurry else 0
         pace.hurry = False
         pace.paid = False
         return Start(dial, address, why)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from outlast.core.budget import RedialBucket
 from outlast.core.latency import Latency, attempt_delay, handshake_patience
+from outlast.core.ports import SilentPorts
 from outlast.net.address import Address
 from outlast.net.options import SocketPlan
 from outlast.net.seam import Stream
@@ -31,13 +32,17 @@ def errno_of(error: BaseException | None) -> int | None:
 
 
 class DialMemory:
-    """What the dials of one target have taught: latencies and the re-dial bucket. Thread-safe."""
+    """What the dials of one target have taught: latencies, silent ports, the re-dial bucket.
+
+    Thread-safe.
+    """
 
     def __init__(self, now: float) -> None:
         self._lock = threading.Lock()
         self._connects = Latency()
         self._handshakes = Latency()
         self._bucket = RedialBucket(now)
+        self._ports = SilentPorts()
         self.known = False  # the name has had an address
 
     def renew(self) -> None:
@@ -65,6 +70,24 @@ class DialMemory:
             self._connects.add(connect)
             if handshake is not None:
                 self._handshakes.add(handshake)
+
+    def silent(self, address: Address, port: int, now: float) -> None:
+        """See `core.ports.SilentPorts.silent`."""
+        with self._lock:
+            self._ports.silent(address, port, now)
+
+    def answered(self, address: Address, now: float) -> None:
+        """See `core.ports.SilentPorts.answered`."""
+        if self._ports:
+            with self._lock:
+                self._ports.answered(address, now)
+
+    def leads_nowhere(self, address: Address, port: int, now: float) -> bool:
+        """See `core.ports.SilentPorts.leads_nowhere`."""
+        if not self._ports:  # as long as nothing is wrong
+            return False
+        with self._lock:
+            return self._ports.leads_nowhere(address, port, now)
 
 
 class DialWatcher(Protocol):

@@ -103,9 +103,12 @@ class _Driver:
         attempt.stream = stream
         usable = False
         try:
+            if self._leads_nowhere(attempt, stream) and self.race.passed_over(number):
+                raise _PassedOver
             await Wait(((stream, WRITE),))
             stream.connected()
             attempt.connected = self.network.now()
+            self.request.memory.answered(attempt.address, attempt.connected)
             if self.request.finish is not None:
                 self.race.connected(number, attempt.connected)
                 stream = await self.request.finish(stream)
@@ -114,6 +117,13 @@ class _Driver:
         finally:
             if not usable:
                 self._discard(stream, answered=attempt.connected is not None)
+
+    def _leads_nowhere(self, attempt: _Attempt, stream: Stream) -> bool:
+        """Whether the kernel has given it a port that met a dead backend before."""
+        memory, fixed = self.request.memory, self.request.plan.source
+        if fixed is not None and fixed[1]:  # the caller's own port: there is no other
+            return False
+        return memory.leads_nowhere(attempt.address, stream.local_port, attempt.started)
 
     @staticmethod
     def _discard(stream: Stream, *, answered: bool) -> None:
@@ -178,6 +188,10 @@ class _Driver:
 
     def _failed(self, number: int, error: BaseException) -> None:
         attempt = self.attempts[number]
+        if isinstance(error, _PassedOver):
+            self._record(attempt, "connect", "passed over: this local port led nowhere before")
+            self._remember(attempt)
+            return
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, _words(error), errno_of(error))
         if not isinstance(error, OSError):
@@ -193,6 +207,7 @@ class _Driver:
         attempt = self.attempts[step.dial]
         self.strands.cancel(step.dial)
         self._silent(attempt)
+        self._given_up(attempt)
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, step.why, None)
 
@@ -227,10 +242,22 @@ class _Driver:
         for number, attempt in self.attempts.items():
             if number in self.strands:
                 self._record(attempt, "connect", "lost the race")
+                self._given_up(attempt)
                 if attempt.address != won.stream.address:
                     self._silent(attempt)
         if self.request.watcher is not None:
             self.request.watcher.answered(won.stream.address)
+
+    def _given_up(self, attempt: _Attempt) -> None:
+        """A dial is open no more. Its port tells something if an answer had the time to come."""
+        plan, waited = self.race.plan, self.network.now() - attempt.started
+        if attempt.connected is None and waited >= (plan.later_delay or plan.delay):
+            self._remember(attempt)
+
+    def _remember(self, attempt: _Attempt) -> None:
+        if attempt.stream is not None and attempt.stream.local_port:
+            port = attempt.stream.local_port
+            self.request.memory.silent(attempt.address, port, self.network.now())
 
     def _silent(self, attempt: _Attempt) -> None:
         """Evidence only if the dial had the time in which others answer (peers, trap 17)."""
@@ -287,6 +314,10 @@ class _Driver:
         if any(attempt.connected is not None for attempt in self.attempts.values()):
             return "connected, but the handshake did not end"
         return "no answer"
+
+
+class _PassedOver(Exception):
+    """A dial came from a local port that leads nowhere: no error, the race goes on at once."""
 
 
 # What this machine has run out of: no evidence against any endpoint (DESIGN section 7).
