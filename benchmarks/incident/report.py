@@ -23,8 +23,8 @@ __all__ = ["Circumstances", "behind", "page", "pictures"]
 Runs = Mapping[tuple[str, str], Record]
 
 HEAD = """\
-| client | calls | errors | hung | p99 | slowest | over 100 ms |
-|---|--:|--:|--:|--:|--:|--:|"""
+| client | calls | errors | hung | p99 | slowest | over 100 ms | machine's stall |
+|---|--:|--:|--:|--:|--:|--:|--:|"""
 TITLES = {"pooled": "Pooled connections", "new": "A new connection for each call"}
 UNSET = "outlast-vip"  # the row that has no setting at all
 
@@ -99,6 +99,8 @@ MEASURED = """\
 - *hung*: calls without answer or error 5 s after the end of the load. They have no latency, so that
   they are in no quantile, and count as slow when they had waited for more than 100 ms.
 - *p99*, *slowest*: over all calls that ended, errors with the time they took.
+- *machine's stall*: the most by which a thread in another process, which asks to be woken every
+  5 ms, was woken late during the run. Calls are late by as much, whatever their client.
 - *pooled*: one client with its pool as the library sets it. *New*: the same client, told to keep
   no idle connection; `requests` by `requests.get`.
 - Async clients run their 8 workers in one asyncio loop; `requests` and outlast's sync transport
@@ -118,11 +120,11 @@ def _table(way: str, rows: Sequence[Row], runs: Runs) -> Iterator[str]:
             continue
         name = f"**{row.name}**" if row.ours else row.name
         if record.failure:
-            yield f"| {name} | the run failed | | | | | |"
+            yield f"| {name} | the run failed | | | | | | |"
             continue
         f = figures(record.samples)
-        times = f"{duration(f.p99)} | {duration(f.slowest)}"
-        yield f"| {name} | {f.requests:,} | {f.errors} | {f.hung} | {times} | {f.slow} |"
+        times = f"{duration(f.p99)} | {duration(f.slowest)} | {f.slow} | {duration(record.stall)}"
+        yield f"| {name} | {f.requests:,} | {f.errors} | {f.hung} | {times} |"
     yield ""
 
 

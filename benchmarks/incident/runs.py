@@ -12,12 +12,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.incident.metronome import Metronome
 from benchmarks.incident.one_run import Order
 from outlast.cli.record import Happening, Outcome, Sample
 
@@ -47,6 +49,7 @@ class Record:
     stories: list[str] = field(default_factory=list)
     where: str = ""
     failure: str = ""
+    stall: float = 0.0  # seconds; the machine's own longest meanwhile
     told: dict[str, Any] = field(default_factory=dict)  # all of it, as the process told it
 
 
@@ -67,11 +70,11 @@ def run_all(orders: Sequence[Order], jobs: int, watcher: Watcher) -> list[Record
         try:
             if stopped.is_set():
                 return Record(order, failure="not run")
-            return _one(replace(order, place=place), watcher, processes)
+            return _one(replace(order, place=place), watcher, processes, metronome)
         finally:
             places.put(place)
 
-    with ThreadPoolExecutor(jobs) as threads:
+    with Metronome() as metronome, ThreadPoolExecutor(jobs) as threads:
         try:
             return list(threads.map(work, orders))
         finally:
@@ -80,7 +83,10 @@ def run_all(orders: Sequence[Order], jobs: int, watcher: Watcher) -> list[Record
                 process.kill()
 
 
-def _one(order: Order, watcher: Watcher, processes: set[subprocess.Popen[str]]) -> Record:
+def _one(
+    order: Order, watcher: Watcher, processes: set[subprocess.Popen[str]], metronome: Metronome
+) -> Record:
+    began = time.monotonic()
     watcher(order, None)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     command = [sys.executable, "-m", "benchmarks.incident.one_run", json.dumps(asdict(order))]
@@ -100,7 +106,8 @@ def _one(order: Order, watcher: Watcher, processes: set[subprocess.Popen[str]]) 
             for line in lines:
                 told = json.loads(line)
                 if "record" in told:
-                    found = read(order, told["record"])
+                    stall = metronome.longest_since(began)
+                    found = read(order, {**told["record"], "stall": stall})
                 else:
                     watcher(order, Counts(**told))
         process.wait()
@@ -132,5 +139,6 @@ def read(order: Order, told: dict[str, Any], failure: str = "") -> Record:
         [Happening(**happening) for happening in told["happenings"]],
         told["stories"],
         told["where"],
+        stall=told["stall"],
         told=told,
     )

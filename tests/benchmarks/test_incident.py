@@ -32,6 +32,7 @@ def record(row: str, took: list[float], *, errors: int = 0, hung: int = 0) -> Re
         "happenings": [{"at": 3.0, "what": "node b loses power"}],
         "stories": ["at 3.1 s, took 250 ms"],
         "where": "a place",
+        "stall": 0.012,
     }
     return read(order(row), told)
 
@@ -51,7 +52,7 @@ def row_of(text: str, name: str) -> list[str]:
 
 def test_a_row_has_the_figures_of_its_run() -> None:
     text = page(record("httpx", [0.002] * 1495 + [0.25], errors=3, hung=2))
-    assert row_of(text, "httpx, defaults") == ["1,501", "3", "2", "2.0 ms", "5.0 s", "6"]
+    assert row_of(text, "httpx, defaults") == ["1,501", "3", "2", "2.0 ms", "5.0 s", "6", "12 ms"]
     assert "| httpx, defaults | none | 3 ReadTimeout |  |" in text
 
 
