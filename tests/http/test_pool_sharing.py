@@ -143,6 +143,25 @@ class SharingMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
+    def find_closed(self, data: st.DataObject) -> None:
+        """Taken while it was idle, it proves to be closed; others may share it already."""
+        counted = [each for each in self.leases if each.counted]
+        if not counted:
+            return
+        each = data.draw(st.sampled_from(counted), label="of the exchanges")
+        if each.session is not None:
+            each.session.usable = False  # type: ignore[misc]  # a stand-in
+        self.leases.remove(each)
+        shared = each.leases > 1
+        grant, dead = self.pool.replace(each, self.now)
+        assert (grant is None) == shared
+        self.close(dead)
+        if grant is not None:
+            self.close([each])
+            self.take_up(grant, each.route)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
     def suspect(self, data: st.DataObject) -> None:
         each = data.draw(st.sampled_from(self.leases), label="of the exchanges")
         if self.pool.disown(each):
@@ -229,6 +248,22 @@ def test_the_end_of_one_exchange_makes_room_for_another() -> None:
     pool.queue(ticket, asked, 0.0)
     assert pool.release(made, reusable=True, now=0.0)
     assert ticket.grant is made
+
+
+def test_a_closed_one_that_others_share_already_is_theirs() -> None:
+    """Two callers took it while it was idle; the first finds it closed, the second is using it."""
+    pool = make_pool()
+    asked = Want(ORDERS, (A,), ENDLESS, True)
+    assert pool.take(asked, 0.0)[0] is PLACE
+    made = connection()
+    made.session = cast(Any, Session(3))
+    pool.adopt(made, 0.0)
+    assert pool.release(made, reusable=True, now=0.0)
+    assert pool.take(asked, 0.0) == (made, [])
+    assert pool.take(asked, 0.0) == (made, [])
+    assert pool.replace(made, 0.0) == (None, [])
+    assert pool.counts() == {"places": 1, "idle": 0, "busy": 1, "waiting": 0}
+    assert pool.replace(made, 0.0) == (PLACE, [])  # the second has found out too
 
 
 def test_a_server_that_takes_more_makes_room() -> None:

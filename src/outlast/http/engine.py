@@ -190,14 +190,19 @@ class Engine:
         return self.pool.release(connection, reusable=reusable, now=self.network.now())
 
     def retire(self, connection: Connection) -> None:
-        """Close a connection in good order that is not wanted."""
-        self._keep(connection, reusable=False)
-        connection.stream.close()
+        """Close a connection in good order that is not wanted; those who share it hear of it."""
+        connection.expires = -math.inf
+        if self._keep(connection, reusable=False):
+            connection.stream.shut()
+        else:
+            connection.stream.close()
 
-    def replace(self, closed: Connection) -> Connection | Grant:
-        """For an idle connection that the peer has closed: another one, or its place."""
+    def replace(self, closed: Connection) -> Connection | Grant | None:
+        """For an idle connection that the peer has closed: another one, or its place. None: ask
+        the pool again, because others share it, and end it when they have heard of it."""
         grant, dead = self.pool.replace(closed, self.network.now())
-        closed.stream.close()
+        if grant is not None:
+            closed.stream.close()
         self.close(dead)
         return grant
 

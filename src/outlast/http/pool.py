@@ -89,11 +89,14 @@ class Pool:
 
     def replace(
         self, closed: Connection, now: float
-    ) -> tuple[Connection | Grant, list[Connection]]:
+    ) -> tuple[Connection | Grant | None, list[Connection]]:
         """For an idle connection that was taken but has been closed by the peer: the next one to
-        its endpoint, or the place that it had. Also returns what else must be closed."""
+        its endpoint, or the place that it had; None if others have begun to share it meanwhile,
+        who end it. Also returns what else must be closed."""
         dead: list[Connection] = []
         with self._lock:
+            if closed.leases > 1:
+                return None, self._end_lease(closed, reusable=False, now=now)
             del self._busy[closed]
             closed.counted = False
             closed.leases = 0
