@@ -12,15 +12,20 @@ if TYPE_CHECKING:
     from outlast import httpx2 as httpx2
     from outlast.core.backoff import Backoff as Backoff
     from outlast.core.classify import Progress as Progress
+    from outlast.core.liveness import Liveness as Liveness
     from outlast.core.report import Event as Event
     from outlast.core.report import Report as Report
-    from outlast.core.report import report_of as report_of
     from outlast.errors import NotAvailableYet as NotAvailableYet
     from outlast.http.transport import AsyncTransport as AsyncTransport
     from outlast.http.transport import Transport as Transport
     from outlast.http.transport import async_client as async_client
     from outlast.http.transport import client as client
+    from outlast.net.handout import report_of as report_of
     from outlast.net.options import Keepalive as Keepalive
+    from outlast.net.sentry import Watched as Watched
+    from outlast.net.sentry import watch as watch
+    from outlast.net.tune import Tuned as Tuned
+    from outlast.net.tune import tune as tune
     from outlast.policy import Policy as Policy
     from outlast.policy import override as override
     from outlast.service.connect import connect_tcp as connect_tcp
@@ -33,17 +38,22 @@ _HOME = {
     "Backoff": "outlast.core.backoff",
     "Event": "outlast.core.report",
     "Keepalive": "outlast.net.options",
+    "Liveness": "outlast.core.liveness",
     "NotAvailableYet": "outlast.errors",
     "Policy": "outlast.policy",
     "Progress": "outlast.core.classify",
     "Report": "outlast.core.report",
     "Transport": "outlast.http.transport",
+    "Tuned": "outlast.net.tune",
+    "Watched": "outlast.net.sentry",
     "async_client": "outlast.http.transport",
     "client": "outlast.http.transport",
     "connect_tcp": "outlast.service.connect",
     "create_connection": "outlast.service.connect",
     "override": "outlast.policy",
-    "report_of": "outlast.core.report",
+    "report_of": "outlast.net.handout",
+    "tune": "outlast.net.tune",
+    "watch": "outlast.net.sentry",
 }
 
 __all__ = [
@@ -51,17 +61,22 @@ __all__ = [
     "Backoff",
     "Event",
     "Keepalive",
+    "Liveness",
     "NotAvailableYet",
     "Policy",
     "Progress",
     "Report",
     "Transport",
+    "Tuned",
+    "Watched",
     "async_client",
     "client",
     "connect_tcp",
     "create_connection",
     "override",
     "report_of",
+    "tune",
+    "watch",
 ]
 
 

@@ -112,6 +112,29 @@ go.set()
 holder.join()
 assert status == 0
 """,
+    "sockets that were handed out": """
+import threading, time
+sock = outlast.create_connection(("127.0.0.1", port), timeout=10)
+far = server.accept()[0]
+watched = outlast.watch(sock)
+def limit():
+    return sock.getsockopt(socket.IPPROTO_TCP, 18)
+def check():
+    assert any(t.name == "outlast-background" for t in threading.enumerate())
+    assert outlast.watch(sock) is watched
+    sock.setblocking(False)
+    try:
+        while sock.send(bytes(1 << 16)): pass
+    except BlockingIOError: pass
+    for _ in range(500):
+        if not limit(): break
+        time.sleep(0.01)
+    assert limit() == 0, "nobody has lifted it"
+assert limit() == 11000
+assert child(check) == 0
+far.close()
+sock.close()
+""",
     "what was learnt": """
 network = kernel()
 reach(network, "localhost")

@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from outlast.net import kernel_wait
 from outlast.net.kernel_wait import KernelWaiter, wait_in_loop, wait_in_thread
 from outlast.net.run import run_async
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Wait
+from tests.guards import open_sockets
 from tests.net.drivers import Driver, run_in_loop
 from tests.net.far_side import MOMENT, PATIENCE, connection
 from tests.net.kernel_world import KernelWorld
@@ -87,6 +89,30 @@ def test_a_bell_that_is_full_of_rings_still_rings() -> None:
     for _ in range(10_000):
         bell.ring()
     bell.close()
+
+
+def test_waiters_alone_need_no_descriptor() -> None:
+    """As the background thread waits, for hours."""
+    waiters = [KernelWaiter() for _ in range(3)]
+    before = open_sockets()
+    seen: list[dict[str, int]] = []
+
+    def wake() -> None:
+        seen.append(open_sockets())
+        for waiter in waiters[1:]:
+            waiter.wake()
+
+    timer = threading.Timer(MOMENT, wake)
+    timer.start()
+    interests = [(waiter, WAKE) for waiter in [*waiters, waiters[1]]]
+    ready = wait_in_thread(Wait(interests, time.monotonic() + PATIENCE))
+    timer.join()
+    assert ready
+    assert set(ready) <= set(waiters[1:])
+    assert seen == [before]
+    assert set(wait_in_thread(Wait(interests))) == set(waiters[1:])
+    assert not wait_in_thread(Wait(interests[:1] * 2, time.monotonic() + MOMENT))
+    assert not wait_in_thread(Wait(interests[:1] * 2, 0.0))
 
 
 @pytest.mark.parametrize("rung", [False, True])

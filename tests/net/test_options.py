@@ -18,6 +18,7 @@ from outlast.net.options import (
     SocketOption,
     SocketPlan,
     apply,
+    fitting_user_timeout,
     user_timeout_option,
 )
 from outlast.net.run import run_sync
@@ -162,6 +163,23 @@ def test_a_user_timeout_is_moved_while_somebody_watches(world: KernelWorld) -> N
         stream.set_user_timeout(seconds)
         assert read_back(stream.detach())["user timeout"] == milliseconds
     stream.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "keepalive", "fitting"),
+    [
+        (11.0, Keepalive(5, 1, 6), 11.0),
+        (20.0, Keepalive(5, 1, 6), 20.0),
+        (2.5, Keepalive(5, 1, 6), 11.0),
+        (11.0, Keepalive(60, 10, 6), 120.0),
+        (2.5, None, 2.5),
+        (0.0, Keepalive(60, 10, 6), 0.0),
+    ],
+)
+def test_a_user_timeout_leaves_keepalive_its_probes(
+    seconds: float, keepalive: Keepalive | None, fitting: float
+) -> None:
+    assert fitting_user_timeout(seconds, keepalive) == fitting
 
 
 @LINUX

@@ -116,11 +116,17 @@ def test_the_local_address(live: KernelListener) -> None:
 
 
 @LINUX
-def test_options_for_a_socket_that_nobody_watches(live: KernelListener) -> None:
-    """Keepalive and a cap on the gap between retransmissions; no user timeout."""
+def test_options_of_a_socket_that_is_handed_out(live: KernelListener) -> None:
+    """Keepalive, a cap on the gap between retransmissions, and a user timeout while we watch."""
     with outlast.create_connection(live.address.pair, PATIENCE) as sock:
         options = {name: sock.getsockopt(TCP, number) for name, number in OPTIONS.items()}
-        assert options == {"nodelay": 1, "idle": 5, "interval": 1, "count": 6, "user timeout": 0}
+        assert options == {
+            "nodelay": 1,
+            "idle": 5,
+            "interval": 1,
+            "count": 6,
+            "user timeout": 11_000,
+        }
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         try:
             cap = sock.getsockopt(TCP, 44)

@@ -118,13 +118,19 @@ async def test_the_local_address(world: KernelWorld, live: KernelListener) -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="option numbers of Linux")
-async def test_options_for_a_socket_that_nobody_watches(live: KernelListener) -> None:
+async def test_options_of_a_stream_that_is_handed_out(live: KernelListener) -> None:
     async with await outlast.connect_tcp(*live.address.pair) as stream:
         sock = stream.extra(SocketAttribute.raw_socket)
         options = {
             name: sock.getsockopt(socket.IPPROTO_TCP, number) for name, number in OPTIONS.items()
         }
-        assert options == {"nodelay": 1, "idle": 5, "interval": 1, "count": 6, "user timeout": 0}
+        assert options == {
+            "nodelay": 1,
+            "idle": 5,
+            "interval": 1,
+            "count": 6,
+            "user timeout": 11_000,
+        }
 
 
 async def test_the_callers_own_delay_holds() -> None:

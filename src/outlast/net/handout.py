@@ -10,8 +10,11 @@ import errno
 import socket
 import ssl
 import sys
-from typing import TYPE_CHECKING, TypeVar
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from outlast.core import report as reports
 from outlast.core.report import Report
 from outlast.net.address import Address
 from outlast.net.dial import DialError
@@ -30,7 +33,9 @@ __all__ = [
     "as_anyio",
     "default_context",
     "default_timeout",
+    "keep_report",
     "plain_error",
+    "report_of",
 ]
 
 
@@ -56,10 +61,39 @@ def default_context() -> ssl.SSLContext:
     return context
 
 
+_kept: weakref.WeakKeyDictionary[Any, Report] = weakref.WeakKeyDictionary()
+
+
+def keep_report(handed: object, report: Report) -> None:
+    """Have `report_of` find the report of what is handed out, as long as that lives."""
+    _kept[handed] = report
+
+
+def report_of(source: object) -> Report | None:
+    """The report that an exception, a response, or a socket or stream of ours carries; or None.
+
+    For type checkers: httpx's exceptions do not declare `.report`. Thread-safe.
+    """
+    found = reports.report_of(source)
+    if found is None and isinstance(source, (socket.socket, *_stream_types())):
+        found = _kept.get(source)
+    return found
+
+
+def _stream_types() -> tuple[type, ...]:
+    anyio = sys.modules.get("anyio.abc")  # without it nobody has one of its streams
+    return () if anyio is None else (anyio.ByteStream,)
+
+
 async def as_anyio(
-    stream: Stream, report: Report, *, standard_compatible: bool
+    stream: Stream,
+    report: Report,
+    *,
+    standard_compatible: bool,
+    handed: Callable[[socket.socket], None],
 ) -> SocketStream | TLSStream:
-    """The anyio stream of a dialled connection, which owns it from here on.
+    """The anyio stream of a dialled connection, which owns it from here on; `handed` is called
+    with its socket.
 
     Raises ConnectionResetError, with the report, if the connection is gone already.
     """
@@ -69,13 +103,17 @@ async def as_anyio(
     sock = stream.detach() if secure is None else secure.raw.detach()
     try:
         _check_still_connected(sock, stream.address, report)
-        plain = await SocketStream.from_socket(sock)
+        simulated = getattr(sock, "as_anyio", None)  # a simulated network's have no descriptor
+        plain = await SocketStream.from_socket(sock) if simulated is None else simulated()
     except BaseException:
         sock.close()
         raise
-    if secure is None:
-        return plain
-    return secure.as_anyio(plain, standard_compatible=standard_compatible)
+    handed(sock)
+    made: SocketStream | TLSStream = plain
+    if secure is not None:
+        made = secure.as_anyio(plain, standard_compatible=standard_compatible)
+    keep_report(made, report)
+    return made
 
 
 def _check_still_connected(sock: socket.socket, address: Address, report: Report) -> None:

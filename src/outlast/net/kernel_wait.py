@@ -77,8 +77,8 @@ def wait_in_thread(wait: Wait) -> Ready:
         ready: Ready
         if not waiters:
             ready = _poll(interests, timeout)
-        elif len(interests) == 1:
-            ready = _park(waiters[0], timeout)
+        elif len(waiters) == len(interests):
+            ready = _park(waiters, timeout)
         elif not timeout or any(waiter.woken for waiter in waiters):
             ready = _look(interests, waiters)
         else:
@@ -87,15 +87,25 @@ def wait_in_thread(wait: Wait) -> Ready:
             return ready
 
 
-def _park(waiter: KernelWaiter, timeout: float) -> Ready:
+def _park(waiters: Sequence[KernelWaiter], timeout: float) -> Ready:
+    """Waiters alone need no descriptor."""
     gate = threading.Lock()
     gate.acquire()
-    if timeout and waiter.arm(gate.release):
+
+    def pass_through() -> None:
         try:
+            gate.release()
+        except RuntimeError:  # another one has been quicker
+            pass
+
+    try:
+        armed = [waiter.arm(pass_through) for waiter in waiters]
+        if timeout and all(armed):
             gate.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
-        finally:
+    finally:
+        for waiter in waiters:
             waiter.arm(None)
-    return [waiter] if waiter.woken else []
+    return [waiter for waiter in dict.fromkeys(waiters) if waiter.woken]
 
 
 def _look(interests: Sequence[Interest], waiters: Sequence[KernelWaiter]) -> Ready:

@@ -14,19 +14,24 @@ import errno
 import math
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 __all__ = [
     "Keepalive",
     "LocalRefusal",
+    "Option",
     "SocketOption",
     "SocketPlan",
     "apply",
     "apply_to_established",
+    "fitting_user_timeout",
     "keepalive_is_ours",
+    "keepalive_options",
+    "read_keepalive",
     "set_keepalive",
+    "set_option",
     "user_timeout_option",
 ]
 
@@ -77,7 +82,9 @@ class SocketPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Option:
+class Option:
+    """One of our own options, with the name by which notes tell of it."""
+
     name: str
     level: int
     number: int | None  # None: this platform has no such option
@@ -110,20 +117,25 @@ def user_timeout_option(seconds: float) -> tuple[int | None, int]:
     return NUMBERS["ut"], value
 
 
-def _before(plan: SocketPlan) -> Iterable[_Option]:
+def keepalive_options(keepalive: Keepalive) -> Iterable[Option]:
+    """Keepalive switched on, and its figures."""
+    yield Option("SO_KEEPALIVE", socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    yield Option("keepalive idle", TCP, NUMBERS["idle"], keepalive.idle)
+    yield Option("keepalive interval", TCP, NUMBERS["interval"], keepalive.interval)
+    yield Option("keepalive count", TCP, NUMBERS["count"], keepalive.count)
+
+
+def _before(plan: SocketPlan) -> Iterable[Option]:
     if plan.nodelay:
-        yield _Option("TCP_NODELAY", TCP, socket.TCP_NODELAY, 1)
+        yield Option("TCP_NODELAY", TCP, socket.TCP_NODELAY, 1)
     if plan.keepalive is not None:
-        yield _Option("SO_KEEPALIVE", socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        yield _Option("keepalive idle", TCP, NUMBERS["idle"], plan.keepalive.idle)
-        yield _Option("keepalive interval", TCP, NUMBERS["interval"], plan.keepalive.interval)
-        yield _Option("keepalive count", TCP, NUMBERS["count"], plan.keepalive.count)
+        yield from keepalive_options(plan.keepalive)
     if plan.user_timeout:
         number, value = user_timeout_option(plan.user_timeout)
-        yield _Option("user timeout", TCP, number, value)
+        yield Option("user timeout", TCP, number, value)
     if plan.source is not None and plan.source[1] and sys.platform != "win32":
         # Several dials of a race share the caller's local port; Windows means theft by this flag.
-        yield _Option("SO_REUSEADDR", socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield Option("SO_REUSEADDR", socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 def apply(sock: socket.socket, plan: SocketPlan) -> list[str]:
@@ -133,7 +145,7 @@ def apply(sock: socket.socket, plan: SocketPlan) -> list[str]:
     option if it refuses one of the caller's own, or naming the local address.
     """
     theirs = {option[:2] for option in plan.extra}
-    notes = [_set(sock, option, theirs) for option in _before(plan)]
+    notes = [set_option(sock, option, theirs) for option in _before(plan)]
     for given in plan.extra:
         try:
             sock.setsockopt(*given)
@@ -163,9 +175,18 @@ def apply_to_established(sock: socket.socket, plan: SocketPlan) -> list[str]:
     """Set what must not shape the connect: a short RTO cap would also shorten the connect."""
     if not plan.rto_max:
         return []
-    option = _Option("RTO cap", TCP, NUMBERS["rto_max"], round(plan.rto_max * 1000))
-    note = _set(sock, option, {given[:2] for given in plan.extra})
+    option = Option("RTO cap", TCP, NUMBERS["rto_max"], round(plan.rto_max * 1000))
+    note = set_option(sock, option, {given[:2] for given in plan.extra})
     return [note] if note else []
+
+
+def fitting_user_timeout(seconds: float, keepalive: Keepalive | None) -> float:
+    """`seconds`, or longer where keepalive takes longer to find a peer dead: on Linux a user
+    timeout replaces the count of probes, so that a shorter one would kill an idle connection for
+    a single lost probe (linux-tcp facts 6.1). 0 stays 0."""
+    if not seconds or keepalive is None:
+        return seconds
+    return max(seconds, keepalive.idle + keepalive.interval * keepalive.count)
 
 
 def keepalive_is_ours(plan: SocketPlan) -> bool:
@@ -188,6 +209,19 @@ def set_keepalive(sock: socket.socket, old: Keepalive, new: Keepalive) -> None:
             sock.setsockopt(TCP, number, value)
 
 
+def read_keepalive(sock: socket.socket) -> Keepalive | None:
+    """What stands on a socket; None where keepalive is off, or the platform does not tell all."""
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE):
+        return None
+    found = []
+    for name in ("idle", "interval", "count"):
+        number = NUMBERS[name]
+        if number is None:
+            return None
+        found.append(sock.getsockopt(TCP, number))
+    return Keepalive(*found)
+
+
 # A flag may read back as any number but 0 (macOS: SO_KEEPALIVE gives 8).
 _FLAGS = {
     (TCP, socket.TCP_NODELAY),
@@ -196,7 +230,9 @@ _FLAGS = {
 }
 
 
-def _set(sock: socket.socket, option: _Option, theirs: set[tuple[int, int]]) -> str:
+def set_option(
+    sock: socket.socket, option: Option, theirs: Collection[tuple[int, int]] = ()
+) -> str:
     """Set one of our options; a note if it does not hold."""
     if option.number is None:
         return f"{option.name}: this platform has none"

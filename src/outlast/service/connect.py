@@ -4,8 +4,9 @@ The signatures of `socket.create_connection` and `anyio.connect_tcp`, plus `poli
 over all addresses of the name, and again over the same address from a new socket, within one
 budget for look-up, dials and (for `connect_tcp`) TLS.
 
-The socket handed out is the caller's. Nothing of ours watches it, so no user timeout stands on
-it (it would kill a live peer that merely does not read): keepalive does, and a cap on the gap
+The socket handed out is the caller's, and a plain one. It is watched (`net.sentry`) as long as it
+is open, so a user timeout may stand on it. Where the policy or the platform rules that out none
+does (it would kill a live peer that merely does not read): keepalive does, and a cap on the gap
 between retransmissions where the kernel has one (linux-tcp facts 5.3, 5.4).
 """
 
@@ -23,14 +24,16 @@ from outlast.net.handout import (
     as_anyio,
     default_context,
     default_timeout,
+    keep_report,
     plain_error,
 )
 from outlast.net.kernel import kernel
-from outlast.net.options import SocketPlan
+from outlast.net.options import SocketPlan, fitting_user_timeout
 from outlast.net.race_driver import dial
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network, Stream
-from outlast.net.tls import handshake
+from outlast.net.sentry import watch_handed
+from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy, current_override, seconds
 from outlast.service.arguments import Host, read_address, read_local, read_remote, read_source
 from outlast.service.table import service_of
@@ -65,7 +68,8 @@ def create_connection(
         given: `socket.getdefaulttimeout()`.
     source_address: (address, port) to bind before connecting; an IP address, not a name.
     all_errors: raise an ExceptionGroup of every dial's error, and of the timeout if there was one.
-    policy: connect_timeout, attempt_delay, open_attempts and keepalive are used here.
+    policy: connect_timeout, attempt_delay, open_attempts, keepalive, watch and user_timeout are
+        used here.
 
     Raises TimeoutError at the deadline, else the OSError kind of the most telling dial
     (ConnectionRefusedError, socket.gaierror, ...), with `.report`. ValueError for what is
@@ -84,6 +88,8 @@ def create_connection(
         raise plain_error(outcome, report, all_errors=all_errors)
     sock = outcome.stream.detach()
     sock.settimeout(limit)
+    _watch(world, outcome.stream, sock, chosen, report)
+    keep_report(sock, report)
     return sock
 
 
@@ -142,7 +148,8 @@ async def connect_tcp(
         None adapts to the target.
     tls, ssl_context, tls_hostname, tls_standard_compatible: as in anyio; the handshake is within
         the same budget.
-    policy: connect_timeout, attempt_delay, open_attempts and keepalive are used here.
+    policy: connect_timeout, attempt_delay, open_attempts, keepalive, watch and user_timeout are
+        used here.
 
     Raises TimeoutError at the deadline, else the OSError kind of the most telling dial, with
     `.report`. ValueError for what is malformed. Runs on asyncio and trio; cancellation ends every
@@ -164,7 +171,13 @@ async def connect_tcp(
     outcome = await run_async(world, _outcome(world, request, report))
     if isinstance(outcome, DialError):
         raise plain_error(outcome, report)
-    return await as_anyio(outcome.stream, report, standard_compatible=tls_standard_compatible)
+    raw = outcome.stream.raw if isinstance(outcome.stream, TlsStream) else outcome.stream
+    return await as_anyio(
+        outcome.stream,
+        report,
+        standard_compatible=tls_standard_compatible,
+        handed=lambda sock: _watch(world, raw, sock, chosen, report),
+    )
 
 
 # -- both ----------------------------------------------------------------------------------
@@ -179,6 +192,25 @@ async def _outcome(world: Network, request: DialRequest, report: Report) -> Won 
     for spare in won.spare:
         spare.close()
     return won
+
+
+def _watch(
+    world: Network, stream: Stream, sock: socket.socket, policy: Policy, report: Report
+) -> None:
+    """Have a socket watched that is handed out; or say why not, and what stands instead."""
+    if not policy.watch or not policy.user_timeout:
+        why = "watch=False" if not policy.watch else "user_timeout=0"
+        report.note(f"not watched, by Policy({why}): no user timeout")
+        return
+    if not world.tells:
+        report.note("not watched: this platform does not tell enough; no user timeout")
+        return
+    limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
+    try:
+        watch_handed(world, stream, sock, limit)
+        report.note(f"watched: user timeout {limit:g} s while its window is open")
+    except (OSError, RuntimeError) as error:  # gone already, or the system gives no thread
+        report.note(f"not watched: {error}; no user timeout")
 
 
 def _merged(policy: Any) -> Policy:
