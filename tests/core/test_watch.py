@@ -68,10 +68,19 @@ def test_suspect_is_what_the_peers_kernel_never_acknowledged(
 
 
 @pytest.mark.parametrize(
-    ("window", "heard", "holds"),
-    [(64_000, 0.1, True), (64_000, 60.0, True), (0, 0.1, False), (0, 10.9, False), (0, 11.0, True)],
+    ("window", "probes", "heard", "holds"),
+    [
+        (64_000, 0, 0.1, True),
+        (64_000, 0, 60.0, True),
+        (0, 0, 0.1, False),
+        (0, 1, 12.0, False),  # the next probe is due after 26 s only
+        (0, 2, 60.0, False),
+        (0, 3, 10.9, False),
+        (0, 3, 11.0, True),
+    ],
 )
 def test_the_user_timeout_is_lifted_while_a_closed_window_is_acknowledged(
-    window: int, heard: float, holds: bool
+    window: int, probes: int, heard: float, holds: bool
 ) -> None:
-    assert holds_user_timeout(replace(SLOW, window=window, heard=heard), 11.0) is holds
+    state = replace(SLOW, window=window, probes=probes, heard=heard)
+    assert holds_user_timeout(state, 11.0) is holds

@@ -11,6 +11,7 @@ trip is 200 ms) and TCP_INFO. Refuses to suspect a peer that has closed its wind
 from __future__ import annotations
 
 from outlast.core.liveness import Sample
+from outlast.core.tolerance import PROBES
 
 __all__ = ["ResponseWatch", "SendState", "holds_user_timeout"]
 
@@ -46,6 +47,7 @@ def holds_user_timeout(state: SendState, seconds: float) -> bool:
     """Whether a user timeout of `seconds` may stand on a connection in this state.
 
     The kernel's user timeout also kills a live peer that merely does not read (linux-tcp facts
-    5.4). So it is lifted while the window is closed and ACKs still come.
+    5.4). So it is lifted while the window is closed, unless probes go unanswered: silence alone
+    tells nothing, because the gaps between them double.
     """
-    return state.window > 0 or state.heard >= seconds
+    return state.window > 0 or (state.probes >= PROBES and state.heard >= seconds)
