@@ -79,14 +79,15 @@ def httpx_retries(url: str, _pods: tuple[str, ...], pooled: bool) -> Any:
     return _asking(httpx.AsyncClient(transport=transport, timeout=timeout), url)
 
 
-@contextlib.asynccontextmanager
-async def aiohttp(url: str, _pods: tuple[str, ...], pooled: bool) -> AsyncIterator[AsyncCall]:
+def aiohttp(url: str, _pods: tuple[str, ...], pooled: bool) -> Any:
     """aiohttp without a setting."""
-    library: Any = importlib.import_module("aiohttp")
+    return _aiohttp(importlib.import_module("aiohttp"), url, pooled)
 
-    async with library.ClientSession(
-        connector=library.TCPConnector(force_close=not pooled)
-    ) as session:
+
+@contextlib.asynccontextmanager
+async def _aiohttp(library: Any, url: str, pooled: bool) -> AsyncIterator[AsyncCall]:
+    connector = library.TCPConnector(force_close=not pooled)
+    async with library.ClientSession(connector=connector) as session:
 
         async def call() -> None:
             async with session.get(url) as response:
@@ -96,11 +97,13 @@ async def aiohttp(url: str, _pods: tuple[str, ...], pooled: bool) -> AsyncIterat
         yield call
 
 
-@contextlib.contextmanager
-def requests(url: str, _pods: tuple[str, ...], pooled: bool) -> Iterator[SyncCall]:
+def requests(url: str, _pods: tuple[str, ...], pooled: bool) -> Any:
     """requests without a setting: one session, or `requests.get`, which keeps nothing."""
-    library: Any = importlib.import_module("requests")
+    return _requests(importlib.import_module("requests"), url, pooled)
 
+
+@contextlib.contextmanager
+def _requests(library: Any, url: str, pooled: bool) -> Iterator[SyncCall]:
     with library.Session() as session:
         get = session.get if pooled else library.get
         yield lambda: get(url).raise_for_status()

@@ -19,8 +19,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import anyio.lowlevel
+
 from benchmarks.incident.proxies import running
-from benchmarks.incident.rows import ROWS, Row
+from benchmarks.incident.rows import ROWS
 from outlast.cli.stage import KernelStage
 from tests.lab.load import SLOW, Load, Sample, in_tasks, in_threads
 
@@ -53,26 +55,24 @@ def main(text: str) -> None:
         url = stage.url
         if row.proxy is not None:
             url = stack.enter_context(running(row.proxy, order.program, stage.lab, stage.endpoints))
+        # Made before the clock starts, with all that it imports; it opens no socket yet.
+        made = row.client(url, stage.endpoints, order.way == "pooled")
+        asyncio.run(anyio.lowlevel.checkpoint())
         load = Load(row.name)
         stack.enter_context(_telling(load, stage))
         with stage.running():
-            _run(row, order, load, stage, url)
+            if row.threads:
+                # Never left: that would wait for what hangs.
+                in_threads(load, stage, made.__enter__(), order.until)
+            else:
+                asyncio.run(_in_tasks(made, load, stage, order.until))
         _tell({"record": _record(load, stage)})
     os._exit(0)
 
 
-def _run(row: Row, order: Order, load: Load, stage: KernelStage, url: str) -> None:
-    made = row.client(url, stage.endpoints, order.way == "pooled")
-    if row.threads:
-        call = made.__enter__()  # never left: it would wait for what hangs
-        in_threads(load, stage, call, order.until)
-        return
-
-    async def work() -> None:
-        call = await made.__aenter__()
-        await in_tasks(load, stage, call, order.until)
-
-    asyncio.run(work())
+async def _in_tasks(made: Any, load: Load, stage: KernelStage, until: float) -> None:
+    call = await made.__aenter__()
+    await in_tasks(load, stage, call, until)
 
 
 @contextlib.contextmanager
