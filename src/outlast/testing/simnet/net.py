@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from outlast.net.address import Address
 from outlast.net.options import SocketPlan
@@ -28,6 +28,11 @@ from outlast.testing.simnet.schedule import Schedule
 from outlast.testing.simnet.simulation import LONGEST, PATIENCE, Running, Simulation
 from outlast.testing.simnet.threads import SimThread
 from outlast.testing.simnet.world import World
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
 
 __all__ = ["SimNet", "SimNode"]
 
@@ -49,10 +54,12 @@ class SimNode(Node):
         app: Any = None,
         raw: Any = None,
         handler: Any = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Pod:
         """Start a pod. It serves the built-in HTTP behaviour, or an ASGI application (`app`), or
         a plain function from Request to an answer (`handler`), or `async def (reader, writer)`
-        (`raw`). `serves` is any of these: they differ in the number of their arguments.
+        (`raw`). `serves` is any of these: they differ in the number of their arguments. `tls`: a
+        server's context; then it speaks TLS.
         """
         given = {"app": app, "raw": raw, "handler": handler}
         if serves is not None:
@@ -63,7 +70,7 @@ class SimNode(Node):
             raise ValueError("a pod serves one thing; right: node.pod(app), or nothing at all")
         if "handler" in chosen:
             chosen = {"app": as_application(chosen["handler"])}
-        program = ServerProgram(self._world.simulation, **chosen)
+        program = ServerProgram(self._world.simulation, **chosen, tls=tls)
         return self.place(program, port=port, name=name)
 
     @functools.cached_property
@@ -172,6 +179,18 @@ class SimNet(World):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def httpx_transport(self, **arguments: Any) -> httpx.HTTPTransport:
+        """Plain `httpx.HTTPTransport(**arguments)` on this network, to compare with."""
+        from outlast.testing.simnet.plain_http import httpx_transport
+
+        return httpx_transport(self.network, **arguments)
+
+    def async_httpx_transport(self, **arguments: Any) -> httpx.AsyncHTTPTransport:
+        """Plain `httpx.AsyncHTTPTransport(**arguments)` on this network, to compare with."""
+        from outlast.testing.simnet.plain_http import async_httpx_transport
+
+        return async_httpx_transport(self.network, **arguments)
 
     # -- the client's network, behind the seam ---------------------------------------------
 

@@ -57,7 +57,6 @@ class SimNetwork:
         self._zone = zone
         self._draws = draws
         self._dials: dict[str, int] = {}
-        self._numbers = 2  # of streams; the first is 3, as a process's
         self._asked: dict[tuple[str, int], list[tuple[Lookup, Waiter]]] = {}
         self._names: dict[str, int] = {}
         self.now = simulation.clock.now
@@ -131,8 +130,7 @@ class SimNetwork:
             )
         except OSError as error:
             raise _named(error, address, plan) from None
-        self._numbers += 1
-        return SimStream(self, sock, address, plan, self._numbers)
+        return SimStream(self, sock, address, plan)
 
 
 def _named(error: OSError, address: Address, plan: SocketPlan) -> OSError:

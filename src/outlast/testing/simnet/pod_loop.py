@@ -145,8 +145,9 @@ class PodLoop(BareLoop):
         self._frozen = False
         self._arm()
 
-    def end(self) -> None:
+    def end(self, vanish: Callable[[], None]) -> None:
         """The process is gone: its tasks end where they stand. Nothing that they do is seen.
+        `vanish` lets go of its connections.
 
         A real process would not even run its `finally` blocks; here they run, to nobody's notice.
         """
@@ -154,6 +155,7 @@ class PodLoop(BareLoop):
             return
         self._dead = True
         with self._current():
+            vanish()
             for _ in range(ROUNDS):
                 tasks = asyncio.all_tasks(self)
                 for task in sorted(tasks, key=hash):

@@ -1,7 +1,7 @@
 """An asyncio transport over a simulated socket: what a pod's protocol writes to and hears from.
 
 Source: asyncio's documentation of transports and protocols, selector_events.py for the order of
-calls. Refuses `sendfile` and TLS: a pod speaks in the clear.
+calls. Refuses `sendfile`.
 """
 
 from __future__ import annotations
@@ -75,12 +75,25 @@ class PodTransport(asyncio.Transport):
         if data is None:
             return False
         if data:
-            self._protocol.data_received(data)
+            self._feed(data)
             return True
         self._ended = True
         if not self._protocol.eof_received():
             self.close()
         return False
+
+    def _feed(self, data: bytes) -> None:
+        protocol = self._protocol
+        if not isinstance(protocol, asyncio.BufferedProtocol):
+            protocol.data_received(data)
+            return
+        rest = memoryview(data)
+        while rest:
+            room = memoryview(protocol.get_buffer(len(rest)))
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            protocol.buffer_updated(count)
+            rest = rest[count:]
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -194,6 +207,13 @@ class PodTransport(asyncio.Transport):
         self._kept.clear()
         self._sock.close()
         self._loop.call_soon(self._tell_end, error)
+
+    def vanish(self) -> None:
+        """The process ends: its kernel has closed the socket already."""
+        if not self._lost:
+            self._lost = self._closing = True
+            self._kept.clear()
+            self._protocol.connection_lost(None)
 
     def _tell_end(self, error: OSError | None) -> None:
         self._protocol.connection_lost(error)

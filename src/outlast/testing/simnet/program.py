@@ -3,12 +3,14 @@
 The server is the kernel lab's (`pod_http`, `pod_exchange`), on an event loop in virtual time; each
 life of the pod is a process with a loop and a tally of its own. Counts add up over all lives.
 
-Source: `outlast.testing.pod_server`. Refuses TLS and HTTP/2 servers of its own.
+Source: `outlast.testing.pod_server`. Refuses HTTP/2, which the lab's server does not
+speak.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Any
 
 from outlast.testing.pod import total
@@ -24,16 +26,23 @@ __all__ = ["ServerProgram"]
 
 
 class ServerProgram:
-    """See `Program`. Serves `app`, or `raw`, or the built-in answers."""
+    """See `Program`. Serves `app`, or `raw`, or the built-in answers; below TLS, where given."""
 
-    def __init__(self, simulation: Simulation, app: AsgiApp | None = None, raw: Any = None) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        app: AsgiApp | None = None,
+        raw: Any = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._simulation = simulation
         self._app = app
         self._raw = raw
+        self._tls = tls
         self._tallies: list[Tally] = []
         self._loop: PodLoop | None = None
         self._noted = False
-        self._open: dict[PodTransport, None] = {}
+        self._open: dict[PodTransport, asyncio.BaseProtocol] = {}
         self._leaving: Pod | None = None  # asked to end in good order
 
     def counts(self) -> Counts:
@@ -65,8 +74,7 @@ class ServerProgram:
             self._loop.deliver(self._stop)
 
     def _stop(self) -> None:
-        for transport in tuple(self._open):
-            protocol = transport.get_protocol()
+        for protocol in tuple(self._open.values()):
             if isinstance(protocol, PodProtocol):
                 protocol.stop()
         self._leave_if_done()
@@ -83,10 +91,14 @@ class ServerProgram:
     def ended(self, _pod: Pod) -> None:
         """See `Program.ended`."""
         self._leaving = None
-        self._open.clear()
         loop, self._loop = self._loop, None
         if loop is not None:
-            loop.end()
+            loop.end(self._vanish)
+        self._open.clear()
+
+    def _vanish(self) -> None:
+        for transport in tuple(self._open):
+            transport.vanish()
 
     def frozen(self, _pod: Pod) -> None:
         """See `Program.frozen`."""
@@ -103,9 +115,19 @@ class ServerProgram:
     def _accept(self, loop: PodLoop, listener: Listener) -> None:
         self._noted = False
         while (sock := listener.accept()) is not None:
-            transport = PodTransport(loop, sock, self._protocol(loop), self._gone)
-            self._open[transport] = None
+            protocol = self._protocol(loop)
+            transport = PodTransport(loop, sock, self._secured(loop, protocol), self._gone)
+            self._open[transport] = protocol
             transport.begin()
+
+    def _secured(self, loop: PodLoop, protocol: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
+        if self._tls is None:
+            return protocol
+        from asyncio.sslproto import SSLProtocol
+
+        layer: Any = SSLProtocol
+        secured: asyncio.BaseProtocol = layer(loop, protocol, self._tls, None, server_side=True)
+        return secured
 
     def _protocol(self, loop: PodLoop) -> asyncio.BaseProtocol:
         tally = self._tallies[-1]

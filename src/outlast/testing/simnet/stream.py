@@ -20,7 +20,7 @@ from outlast.net.address import Address
 from outlast.net.options import Keepalive, LocalRefusal, SocketPlan
 from outlast.net.seam import READ, WRITE
 from outlast.testing.simnet.sockets import SimSocket
-from outlast.testing.simnet.waiting import Attention
+from outlast.testing.simnet.waiting import Attention, enrol
 
 if TYPE_CHECKING:
     from outlast.testing.simnet.host import Host, Option
@@ -80,13 +80,13 @@ class SimStream:
     notes: Sequence[str] = ()
 
     def __init__(
-        self, network: SimNetwork, sock: SimSocket, address: Address, plan: SocketPlan, number: int
+        self, network: SimNetwork, sock: SimSocket, address: Address, plan: SocketPlan
     ) -> None:
         self._network = network
         self._turn = network.turn
         self.sock = sock
         self._plan = plan
-        self._number = number
+        self._number = enrol(self)
         self.address = address
         self.local_port = sock.local[1]
         self.written = 0

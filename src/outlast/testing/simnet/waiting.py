@@ -7,14 +7,16 @@ is ready. Refuses to tell of anything twice.
 
 from __future__ import annotations
 
+import itertools
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from outlast.net.seam import Interest, Ready, Wait
 from outlast.testing.simnet.timeline import Timeline, Timer
 
-__all__ = ["MICRO", "Attention", "Clock", "SimWaiter", "Source", "look"]
+__all__ = ["MICRO", "Attention", "Clock", "SimWaiter", "Source", "enrol", "look"]
 
 MICRO = 1_000_000
 
@@ -69,14 +71,39 @@ class Source(Protocol):
         """Whether something of `mask` is possible now."""
 
 
+# Streams by their numbers, so that a layer above one (TLS) is waited for as what is below it.
+_streams: weakref.WeakValueDictionary[int, Source] = weakref.WeakValueDictionary()
+_numbers = itertools.count(1_000_000)  # no descriptor of a process is as high
+
+
+def enrol(stream: Source) -> int:
+    """A number for a stream."""
+    number = next(_numbers)
+    _streams[number] = stream
+    return number
+
+
+def _below(source: Any) -> Source | None:
+    """What is really waited for; None if it is closed."""
+    if hasattr(source, "watchers"):
+        found: Source = source
+        return found
+    return _streams.get(source.fileno())
+
+
+def _is_ready(source: Any, mask: int) -> bool:
+    below = _below(source)
+    return below is None or below.ready(mask)
+
+
 def look(interests: Sequence[Interest]) -> list[Any]:
     """What is ready now, each once."""
     if len(interests) == 1:
-        source: Any = interests[0][0]
-        return [source] if source.ready(interests[0][1]) else []
+        source, mask = interests[0]
+        return [source] if _is_ready(source, mask) else []
     found: dict[Any, None] = {}
     for source, mask in interests:
-        if source not in found and source.ready(mask):
+        if source not in found and _is_ready(source, mask):
             found[source] = None
     return list(found)
 
@@ -84,7 +111,7 @@ def look(interests: Sequence[Interest]) -> list[Any]:
 class Attention:
     """A wait under way: calls `over` once, when something is ready or the time has come."""
 
-    __slots__ = ("_among", "_interests", "_over", "_timer", "done", "ready", "wait", "who")
+    __slots__ = ("_among", "_over", "_sources", "_timer", "done", "ready", "wait", "who")
 
     def __init__(self, clock: Clock, wait: Wait, over: Callable[[], object], who: str) -> None:
         self._among = clock.waits
@@ -94,15 +121,16 @@ class Attention:
         self.ready: Ready = ()
         self.done = False
         self._over = over
-        self._interests: list[tuple[Any, int]] = list(wait.interests)
-        for source, _ in self._interests:
+        below = [_below(source) for source, _ in wait.interests]
+        self._sources = [source for source in below if source is not None]
+        for source in self._sources:
             source.watchers.append(self)
         self._timer = clock.after(wait.until, self._late)
 
     def notice(self) -> None:
         """Something about one of the sources has changed."""
         if not self.done:
-            self.ready = look(self._interests)
+            self.ready = look(self.wait.interests)
             if self.ready:
                 self._finish()
 
@@ -119,7 +147,7 @@ class Attention:
         if not self.done:
             self.done = True
             self._among.pop(self, None)
-            for source, _ in self._interests:
+            for source in self._sources:
                 source.watchers.remove(self)
             if self._timer is not None:
                 self._timer.cancel()
