@@ -110,7 +110,7 @@ def _tidy(record: Record, chosen: Case) -> Record:
 def knowing_nothing() -> Iterator[None]:
     """What outlast knows of endpoints holds for one case: another may get the same port."""
     fresh: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-    with mock.patch.object(outlast.service.table, "_services", fresh):
+    with mock.patch.object(outlast.service.table, "_tables", fresh):
         yield
 
 

@@ -93,7 +93,7 @@ assert spawned(network)
 network = kernel()
 reach(network, "localhost")
 service = service_of(target_of("localhost", port), network)
-held = [service._lock, service.memory._lock, table._services_lock]
+held = [service._lock, service.memory._lock, table._tables_lock]
 held += [network._resolver._lock, network._background._lock]
 ready, go = threading.Event(), threading.Event()
 def hold():
@@ -134,6 +134,29 @@ assert limit() == 11000
 assert child(check) == 0
 far.close()
 sock.close()
+""",
+    "a lock of a target that many others have pushed out of the table": """
+network = kernel()
+reach(network, "localhost")
+service = service_of(target_of("localhost", port), network)
+for number in range(table.MAX_TARGETS + 1):
+    service_of(target_of(f"{number}.test", port), network)
+ready, go = threading.Event(), threading.Event()
+def hold():
+    with service._lock, service.memory._lock:
+        ready.set()
+        go.wait(30)
+holder = threading.Thread(target=hold)
+holder.start()
+ready.wait(30)
+def check():
+    service.request(0.0)
+    assert service_of(target_of("localhost", port), network) is service
+    reach(network, "localhost")
+status = child(check)
+go.set()
+holder.join()
+assert status == 0
 """,
     "what was learnt": """
 network = kernel()

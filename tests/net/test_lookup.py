@@ -170,3 +170,50 @@ def test_who_stopped_waiting_harms_nobody() -> None:
     gate.set()
     assert wait_in_thread(Wait(((waiter, WAKE),)))
     assert lookup.addresses == FOUND
+
+
+class Hung:
+    """A resolver that answers nothing until it is let go."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.asked: list[str] = []
+        self.resolver = Resolver(self.resolve)
+        self.lookups = [self.start(f"hung{number}.test") for number in range(MAX_THREADS)]
+
+    def resolve(self, host: str, port: int) -> Sequence[Address]:
+        self.asked.append(host)
+        assert self.gate.wait(PATIENCE)
+        return FOUND
+
+    def start(self, host: str) -> Lookup:
+        return self.resolver.start(host, 80, KernelWaiter())
+
+    def let_go(self) -> None:
+        """Everything that is still wanted is answered."""
+        self.gate.set()
+        assert finished(self.resolver, "last.test").addresses == FOUND
+
+
+def test_names_that_nobody_waits_for_any_more_are_not_asked_for() -> None:
+    """All threads hang; callers come, give up and leave. Their names hold up nobody, and the
+    queue does not grow with them."""
+    hung = Hung()
+    kept = [hung.start(f"kept{number}.test") for number in range(3)]
+    for number in range(2000):
+        hung.start(f"left{number}.test")
+    assert len(hung.resolver._queue) < 200
+    assert len(hung.resolver._jobs) < 200 + MAX_THREADS
+    hung.let_go()
+    assert [lookup.addresses for lookup in kept] == [FOUND] * 3
+    assert sum(host.startswith("left") for host in hung.asked) < 200
+
+
+def test_callers_that_gave_up_on_one_hung_name_are_forgotten() -> None:
+    hung = Hung()
+    kept = hung.start("hung0.test")
+    for _ in range(2000):
+        hung.start("hung0.test")
+    assert len(hung.resolver._jobs["hung0.test", 80].waiting) < 200
+    hung.let_go()
+    assert kept.addresses == hung.lookups[0].addresses == FOUND

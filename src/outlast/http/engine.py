@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "EngineSettings"]
 
 H2 = "h2"  # the name by which ALPN knows HTTP/2 (RFC 9113 section 3.1)
+MAX_ORIGINS = 1024  # met last whose services are kept, up to twice as many
 CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its own deadline
 
 
@@ -69,17 +70,28 @@ class Engine:
         self._inherited: Pool | None = None
         self._abandoned: deque[Lease] = deque()  # by answers that were never closed
         _engines.add(self)
+        # Those met last, and those before: a request's own is found without a lock or an order.
         self._services: dict[Origin, Service] = {}
+        self._older: dict[Origin, Service] = {}
+        self._told: dict[Origin, Service] = {}  # of the transport's own targets
         self._context: ssl.SSLContext | None = None
         self._plan = SocketPlan()  # the last connection's
 
     def service(self, origin: Origin) -> Service:
         """The shared knowledge of the origin's target."""
-        service = self._services.get(origin)
-        if service is None:
-            target = self.settings.way.target or self.settings.targets.get(origin)
-            target = target or target_of(origin.host, origin.port)
-            service = self._services[origin] = service_of(target, self.network)
+        return self._services.get(origin) or self._meet(origin)
+
+    def _meet(self, origin: Origin) -> Service:
+        """One that was not asked for lately. Two threads at once do no harm: what is forgotten
+        here while it is in use is found again (`service_of`)."""
+        told = self.settings.targets.get(origin)
+        target = self.settings.way.target or told or target_of(origin.host, origin.port)
+        service = self._older.get(origin) or service_of(target, self.network)
+        if told is not None:
+            self._told[origin] = service
+        if len(self._services) >= MAX_ORIGINS:
+            self._older, self._services = self._services, {}
+        self._services[origin] = service
         return service
 
     def tidy(self) -> None:

@@ -2,7 +2,8 @@
 
 The system's resolver (getaddrinfo) runs on short-lived daemon threads, one look-up at a time per
 name however many wait, at most 32 at once; more queue. A hung resolver keeps its thread, never
-its callers: they stop waiting at their own deadline. Addresses written out need no thread.
+its callers: they stop waiting at their own deadline, and what nobody waits for any more is not
+asked for. Addresses written out need no thread.
 
 Refuses to cache: how long an answer holds is for discovery to decide.
 """
@@ -13,6 +14,7 @@ import errno
 import functools
 import socket
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +25,7 @@ from outlast.net.seam import Lookup, Waiter
 __all__ = ["Resolver", "system_addresses"]
 
 MAX_THREADS = 32
+SWEEP = 64  # entries before those of callers that have left are looked for
 
 
 def system_addresses(host: str, port: int) -> list[Address]:
@@ -44,11 +47,27 @@ def _address(family: int, raw: tuple[Any, ...]) -> Address:
 
 
 class _Job:
-    __slots__ = ("key", "waiting")
+    """A name to be asked for, and who waits for it. Callers that have left are swept out whenever
+    the list has doubled."""
+
+    __slots__ = ("_sweep_at", "key", "waiting")
 
     def __init__(self, key: tuple[str, int]) -> None:
         self.key = key
-        self.waiting: list[tuple[Lookup, Waiter]] = []
+        self.waiting: list[tuple[weakref.ref[Lookup], Waiter]] = []
+        self._sweep_at = SWEEP
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody still waits."""
+        return any(lookup() is not None for lookup, _ in self.waiting)
+
+    def join(self, lookup: Lookup, waiter: Waiter) -> None:
+        """One more waits."""
+        if len(self.waiting) >= self._sweep_at:
+            self.waiting = [each for each in self.waiting if each[0]() is not None]
+            self._sweep_at = SWEEP + 2 * len(self.waiting)
+        self.waiting.append((weakref.ref(lookup), waiter))
 
 
 class Resolver:
@@ -60,6 +79,7 @@ class Resolver:
         self._jobs: dict[tuple[str, int], _Job] = {}
         self._queue: deque[_Job] = deque()
         self._threads = 0
+        self._sweep_at = SWEEP
 
     def start(self, host: str, port: int, waiter: Waiter) -> Lookup:
         """Begin or join the look-up of `host`; `waiter` is woken when the result stands."""
@@ -71,14 +91,33 @@ class Resolver:
         with self._lock:
             job = self._jobs.get((host, port))
             if job is None:
+                self._sweep()
                 job = self._jobs[host, port] = _Job((host, port))
                 self._queue.append(job)
-            job.waiting.append((lookup, waiter))
+            job.join(lookup, waiter)
             begin = bool(self._queue) and self._threads < MAX_THREADS
             self._threads += begin
         if begin:
             self._begin()
         return lookup
+
+    def _sweep(self) -> None:
+        """Under the lock: names that nobody waits for leave the queue, whenever it has doubled."""
+        if len(self._queue) < self._sweep_at:
+            return
+        for job in [each for each in self._queue if not each.wanted]:
+            del self._jobs[job.key]
+        self._queue = deque(each for each in self._queue if each.key in self._jobs)
+        self._sweep_at = SWEEP + 2 * len(self._queue)
+
+    def _next(self) -> _Job | None:
+        """Under the lock: the first in the queue that somebody waits for."""
+        while self._queue:
+            job = self._queue.popleft()
+            if job.wanted:
+                return job
+            del self._jobs[job.key]
+        return None
 
     def _begin(self) -> None:
         try:
@@ -96,10 +135,10 @@ class Resolver:
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._queue:
+                job = self._next()
+                if job is None:
                     self._threads -= 1
                     return
-                job = self._queue.popleft()
             self._finish(job, *self._answer(job.key))
 
     def _answer(self, key: tuple[str, int]) -> tuple[Sequence[Address] | None, OSError | None]:
@@ -115,6 +154,8 @@ class Resolver:
     ) -> None:
         with self._lock:
             del self._jobs[job.key]
-        for lookup, waiter in job.waiting:
-            lookup.addresses, lookup.error = addresses, error
-            waiter.wake()
+        for reference, waiter in job.waiting:
+            lookup = reference()
+            if lookup is not None:
+                lookup.addresses, lookup.error = addresses, error
+                waiter.wake()

@@ -151,9 +151,12 @@ class Wait:
         return (yield self)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Lookup:
-    """A name look-up under way; `addresses` or `error` stands when its waiter was woken."""
+    """A name look-up under way; `addresses` or `error` stands when its waiter was woken.
+
+    Whoever drops it has stopped waiting: there is nothing else to be done.
+    """
 
     addresses: Sequence[Address] | None = None
     error: OSError | None = None

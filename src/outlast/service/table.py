@@ -24,7 +24,7 @@ from outlast.target import Target
 __all__ = ["Service", "service_of"]
 
 SILENCES = 3  # connect failures in a row before an endpoint is tried last (DESIGN section 6)
-MAX_TARGETS = 1024  # of some 2 kB each; a crawler meets targets without end
+MAX_TARGETS = 1024  # that nobody holds, of 2 to 10 kB each; a crawler meets them without end
 SHUN = 5.0  # seconds that it stays last; the first step of the ejection time
 
 
@@ -120,26 +120,44 @@ class Service:
             return self._budget.take(now)
 
 
-_services: weakref.WeakKeyDictionary[Network, dict[str, Service]] = weakref.WeakKeyDictionary()
-_services_lock = Lock()
+class _Table:
+    """The services of one network. Those used last are kept; the others live as long as somebody
+    holds them, and until then there is no second one of their target."""
+
+    def __init__(self) -> None:
+        self.alive: weakref.WeakValueDictionary[str, Service] = weakref.WeakValueDictionary()
+        self._kept: dict[str, Service] = {}
+
+    def get(self, target: Target, now: float) -> Service:
+        """The service of `target`. Under the lock."""
+        service = self.alive.get(target.text)
+        if service is None:
+            service = self.alive[target.text] = Service(target, now)
+        self._kept.pop(target.text, None)
+        self._kept[target.text] = service  # to the end: what was used longest ago stands first
+        if len(self._kept) > MAX_TARGETS:
+            del self._kept[next(iter(self._kept))]
+        return service
+
+
+_tables: weakref.WeakKeyDictionary[Network, _Table] = weakref.WeakKeyDictionary()
+_tables_lock = Lock()
 
 
 def service_of(target: Target, network: Network) -> Service:
     """The one `Service` of `target` on `network` in this process, as long as it is in use."""
-    with _services_lock:
-        known = _services.setdefault(network, {})
-        service = known.pop(target.text, None) or Service(target, network.now())
-        known[target.text] = service  # to the end: what was used longest ago stands first
-        if len(known) > MAX_TARGETS:
-            del known[next(iter(known))]
-        return service
+    with _tables_lock:
+        table = _tables.get(network)
+        if table is None:
+            table = _tables[network] = _Table()
+        return table.get(target, network.now())
 
 
 def _renew_all() -> None:
-    global _services_lock  # noqa: PLW0603  the lock of the one table
-    _services_lock = Lock()
-    for known in _services.values():
-        for service in known.values():
+    global _tables_lock  # noqa: PLW0603  the lock of the one table
+    _tables_lock = Lock()
+    for table in list(_tables.values()):
+        for service in list(table.alive.values()):
             service.renew()
 
 
