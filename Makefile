@@ -9,6 +9,9 @@ BIN   := $(VENV)/bin
 BENCH := .venv-bench
 ALONE := $(BENCH)/niquests
 
+# Tests that need no quiet run side by side; most of them wait for something.
+CROWD := -n 2
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format types unit dropin family lab incident bench bench-speed bench-incident clean
 
@@ -32,15 +35,16 @@ types: $(VENV)/.dev  ## mypy, strict
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
-	$(BIN)/coverage run -m pytest --ignore=tests/lab --ignore=tests/dropin
+	$(BIN)/coverage run -m pytest tests/core
 	$(BIN)/coverage report --include='src/outlast/core/*' --fail-under=100
+	$(BIN)/python -m pytest $(CROWD) --ignore=tests/core --ignore=tests/lab --ignore=tests/dropin
 
 # Not part of `test` yet: some comparisons of broken TLS and HTTP/2 peers depend on who is faster.
 dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server
 	$(BIN)/python -m pytest tests/dropin
 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
-	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest tests/http
+	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/http
 
 lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
 	$(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab
