@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident bench bench-speed bench-incident clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness bench bench-speed bench-incident clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -51,6 +51,9 @@ lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where on
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_incident_a.py
+
+liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets; prints the figures, 5 minutes
+	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_liveness.py tests/lab/test_probes.py
 
 bench: bench-speed bench-incident  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
 

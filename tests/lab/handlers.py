@@ -14,6 +14,25 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         await writer.drain()
 
 
+async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes what it gets and says nothing."""
+    while await reader.read(65536):
+        pass
+    writer.close()
+
+
+async def pause(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reads a line with a number of seconds and one of bytes; reads nothing for so long, then all
+    of the bytes, and says how many they were."""
+    seconds, size = map(float, (await reader.readline()).split())
+    await asyncio.sleep(seconds)
+    left = size
+    while left and (data := await reader.read(1 << 20)):
+        left -= len(data)
+    writer.write(b"%d\n" % (size - left))
+    await writer.drain()
+
+
 async def shout(
     scope: dict[str, Any],
     receive: Callable[[], Awaitable[dict[str, Any]]],

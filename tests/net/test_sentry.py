@@ -280,6 +280,16 @@ def test_where_no_thread_begins_no_user_timeout_is_left_behind(night: Night) -> 
     assert night.spawned == 1
 
 
+def test_sockets_to_one_peer_share_what_was_learnt_of_it(night: Night) -> None:
+    watching = Sentry(night)
+    held = [Held(number) for number in range(3)]
+    for each in held[:2]:
+        each.address = "10.0.0.9:80"
+    tolerances = [watching.take(night, each, LIMIT)._observer.watch._tolerance for each in held]
+    assert tolerances[0] is tolerances[1]
+    assert tolerances[0] is not tolerances[2]
+
+
 def test_a_fault_with_one_socket_leaves_the_others_watched(
     night: Night, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -25,7 +25,7 @@ LEAST_SEEN = 20  # segments; a single loss among fewer is not yet a tenth
 class Tolerance:
     """How much is borne of one endpoint before it is suspect."""
 
-    __slots__ = ("_late", "_lost", "_seen")
+    __slots__ = ("__weakref__", "_late", "_lost", "_seen")
 
     def __init__(self) -> None:
         self._late = 0

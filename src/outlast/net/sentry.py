@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from outlast.core.liveness import Awaits, Liveness, Watch
+from outlast.core.tolerance import Tolerance
 from outlast.net.held import Held, HeldSocket, HeldStream, layers
 from outlast.net.kernel import kernel
 from outlast.net.observe import Observer
@@ -54,7 +55,12 @@ class Watched:
     )
 
     def __init__(
-        self, network: Network, held: Held, user_timeout: float, ring: Callable[[], None]
+        self,
+        network: Network,
+        held: Held,
+        user_timeout: float,
+        ring: Callable[[], None],
+        tolerance: Tolerance,
     ) -> None:
         now = network.now()
         watch_ = Watch(
@@ -62,6 +68,7 @@ class Watched:
             user_timeout=user_timeout,
             dead_after=user_timeout or DEAD_AFTER,
             keepalive=held.keepalive is not None,
+            tolerance=tolerance,
         )
         self._network = weakref.ref(network)
         self._held = held
@@ -149,6 +156,8 @@ class Sentry:
         self._network = weakref.ref(network)
         self._lock = threading.Lock()
         self._watched: dict[Hashable, Watched] = {}
+        self._tolerances: weakref.WeakValueDictionary[str, Tolerance]
+        self._tolerances = weakref.WeakValueDictionary()
         self._bell: Waiter | None = None
         self._running = False
 
@@ -161,7 +170,9 @@ class Sentry:
             known = self._watched.get(held.key)
         if known is not None and not known.over:
             return known
-        watched = Watched(network, held, user_timeout, self._ring)
+        with self._lock:  # what one socket has met, all to the same peer know
+            tolerance = self._tolerances.setdefault(held.address, Tolerance())
+        watched = Watched(network, held, user_timeout, self._ring, tolerance)
         with self._lock:
             self._watched[held.key] = watched
         try:
