@@ -16,7 +16,7 @@ from outlast.testing.simnet.states import (
     FIN_WAIT2,
     TIME_WAIT,
 )
-from tests.simnet.scene import NODELAY, Program, Scene, echo
+from tests.simnet.scene import NODELAY, Program, Scene, about, echo
 
 
 def pair() -> tuple[Scene, SimSocket, SimSocket]:
@@ -127,6 +127,19 @@ def test_an_answer_to_who_has_closed_is_answered_with_a_reset() -> None:
     assert peer.send(b"too late") == 8
     scene.run(0.01)
     assert code_of(peer, write=True) == errno.EPIPE  # a reset in CLOSE_WAIT
+
+
+def test_a_dial_over_a_connection_that_only_the_peer_knows() -> None:
+    """Its challenge is answered with RST, and the next SYN is a new connection (RFC 9293 3.5.1)."""
+    scene, sock, peer = pair()
+    scene.world.client.black_hole(towards=False)
+    sock.abort()
+    scene.run(0.1)
+    scene.world.client.heal()
+    assert peer.state == ESTABLISHED
+    again = scene.client.connect(scene.pod.endpoint, source=sock.local, label="again")
+    assert scene.when(again.writable, 5.0) == about(1.0001, 0.001)
+    assert (again.state, peer.state) == (ESTABLISHED, CLOSED)
 
 
 def test_a_dial_that_is_given_up_leaves_nothing() -> None:

@@ -132,6 +132,17 @@ def resting(seconds: float = 100.0) -> Scene:
 def test_an_idle_connection_rests() -> None:
     scene = resting()
     assert len(scene.world.fabric.resting) == 1
+    assert scene.client.neighbours.state(scene.pod.host) == "REACHABLE"
+    assert scene.a.kernel.neighbours.state(scene.client.address) == "REACHABLE"
+
+
+def test_where_both_ends_probe_nobody_rests() -> None:
+    scene = Scene(Program(echo))
+    scene.connection(NODELAY, *keepalive(5, 1, 6))
+    for option in keepalive(7, 1, 6):
+        scene.program.accepted[0].setsockopt(*option)
+    scene.run(100.0)
+    assert not scene.world.fabric.resting
 
 
 @pytest.mark.parametrize("at", [0.0, 0.00005, 0.5, 1.5, 4.9999, 5.00005, 7.3])

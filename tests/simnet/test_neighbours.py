@@ -10,7 +10,7 @@ from outlast.testing.simnet.host import Option
 from outlast.testing.simnet.rules import Kernel
 from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import CLOSED, ESTABLISHED
-from tests.simnet.scene import IP, NODELAY, Scene, about, keepalive, user_timeout
+from tests.simnet.scene import IP, NODELAY, Program, Scene, about, echo, keepalive, user_timeout
 
 REAL = Kernel(wheel=True)
 RECVERR: Option = (IP, 11, 1)
@@ -128,6 +128,17 @@ def test_an_idle_neighbour_grows_stale_and_is_found_again() -> None:
     assert scene.client.neighbours.state(scene.pod.host) == "DELAY"
     scene.run(6.0)
     assert scene.client.neighbours.state(scene.pod.host) == "REACHABLE"
+
+
+def test_a_host_that_talks_is_not_asked_for_again() -> None:
+    scene = Scene(Program(echo), traced=True)
+    sock = scene.connection(NODELAY)
+    for _ in range(300):
+        sock.send(b"x")
+        scene.run(1.0)
+    told = [line for line in scene.lines if "neighbour" in line]
+    assert len(told) < 10
+    assert not [line for line in told if "PROBE" in line]
 
 
 def test_a_link_that_was_cut_and_mended() -> None:

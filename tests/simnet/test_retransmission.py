@@ -7,7 +7,9 @@ import errno
 
 import pytest
 
+from outlast.testing.simnet.flight import Flight, mark_lost
 from outlast.testing.simnet.host import Option
+from outlast.testing.simnet.packet import ACK, SYN
 from outlast.testing.simnet.rules import Kernel
 from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import ESTABLISHED
@@ -91,6 +93,92 @@ def test_a_cap_of_one_second_sends_every_second() -> None:
     assert [rto for _, rto in seen[1:]] == [1000] * 5
 
 
+def test_one_tail_probe_until_something_is_acknowledged() -> None:
+    scene, sock = dead(kernel=Kernel())
+    scene.run(0.25)
+    sock.send(b"more")
+    scene.run(0.3)
+    info = sock.tcp_info()
+    assert (info.total_retrans, info.retransmits, info.unacked) == (2, 1, 2)
+
+
+def test_a_small_write_waits_for_the_one_before() -> None:
+    """Nagle, unless TCP_NODELAY says no."""
+    for options, waits in (((), True), ((NODELAY,), False)):
+        scene = Scene()
+        sock = scene.connection(*options)
+        sock.send(b"one")
+        sock.send(b"two")
+        assert bool(sock.outq_unsent) == waits
+        scene.run(0.1)
+        assert scene.program.heard[0] == b"onetwo"
+
+
+def test_a_round_trip_is_measured_though_the_first_syn_was_lost() -> None:
+    scene = Scene()
+    scene.world.when(lambda segment: segment.flags == SYN).at_segment(1, scene.a.black_hole)
+    sock = scene.dial()
+    scene.run(0.5)
+    scene.a.heal()
+    scene.run(2.0)
+    assert sock.tcp_info().rtt == 100
+    assert sock.tcp_info().rto == 204_000
+
+
+@pytest.mark.parametrize(
+    ("sent", "sacks", "tolerance", "lost"),
+    [
+        ([0, 0, 0, 0], [(20, 30)], 5, [False, False, False, False]),
+        ([0, 0, 9, 9], [(20, 30)], 5, [True, True, False, False]),
+        ([0, 5, 9, 9], [(20, 30)], 5, [True, False, False, False]),
+        ([0, 0, 0, 0], [(10, 40)], 5, [True, False, False, False]),
+        ([0, 0, 0, 0], [(10, 30)], 5, [False, False, False, False]),
+        ([9, 9, 0, 0], [(20, 30)], 5, [False, False, False, False]),
+    ],
+)
+def test_what_is_lost_by_the_look_of_it(
+    sent: list[int], sacks: list[tuple[int, int]], tolerance: int, lost: list[bool]
+) -> None:
+    flight = [Flight(10 * n, bytes(10), ACK, when) for n, when in enumerate(sent)]
+    mark_lost(flight, sacks, tolerance)
+    assert [one.lost for one in flight] == lost
+    assert [one.sacked for one in flight] == [
+        any(low <= one.seq and one.end <= high for low, high in sacks) for one in flight
+    ]
+
+
+def test_a_window_too_small_for_a_packet_is_used_in_the_end() -> None:
+    program = Program()
+    scene = Scene(program, kernel=Kernel(receive_buffer=20_000))
+    sock = scene.connection(NODELAY)
+    program.reads = False
+    sock.send(bytes(19_900))
+    scene.run(0.01)
+    assert sock.tcp_info().snd_wnd == 100
+    sock.send(bytes(5_000))
+    assert sock.outq_unsent == 5_000
+    assert scene.when(lambda: sock.outq_unsent < 5_000, 1.0) == about(0.204, 0.001)
+    assert sock.outq_unsent == 4_900
+
+
+def test_a_full_buffer_is_writable_when_a_third_is_free() -> None:
+    program = Program()
+    scene = Scene(program, kernel=Kernel(send_buffer=90_000, receive_buffer=60_000))
+    sock = scene.connection(NODELAY)
+    program.reads = False
+    while sock.send(bytes(10_000)):
+        scene.run(0.001)
+    assert (sock.outq, sock.writable()) == (90_000, False)
+    peer = program.accepted[0]
+    for left, writable in ((65_000, False), (55_000, True)):
+        while sock.outq > left:
+            assert peer.recv(5_000)
+            scene.run(0.5)
+        assert sock.writable() == writable
+    free = 90_000 - sock.outq
+    assert sock.send(bytes(100_000)) == free
+
+
 def stuffed(*options: Option) -> tuple[Scene, SimSocket]:
     """A connection whose reader has stopped, and whose buffers are full."""
     program = Program()
@@ -117,6 +205,7 @@ def test_a_closed_window_is_probed_for_ever() -> None:
     scene.program.reads = True
     scene.program.thawed(scene.pod)
     assert scene.when(lambda: sock.outq == 0, 1.0) is not None, "the update opens it at once"
+    assert sock.tcp_info().backoff == 0
 
 
 def test_a_user_timeout_kills_a_live_peer_that_does_not_read() -> None:

@@ -71,6 +71,13 @@ def test_the_same_port_is_pinned_to_the_dead_pod() -> None:
     assert ends == ["dead"] * 5
 
 
+def test_a_connection_that_was_reset_is_no_pin() -> None:
+    two = Two(balance="round-robin")
+    two.a.power_off()
+    ends = [two.outcome(two.dial_vip(f"d{n}", port=40_000 + n // 4)) for n in (0, 4, 5, 6, 7)]
+    assert ends == ["dead", "alive", "dead", "dead", "dead"]
+
+
 def test_the_pin_ends_120_s_after_the_last_syn() -> None:
     for pause, expected in ((110.0, "dead"), (121.0, "alive")):
         two = Two(balance="round-robin")

@@ -32,11 +32,6 @@ class Flight:
         self.sacked = False
         self.lost = False
 
-    def cut(self, ack: int) -> None:
-        """Drop what of it was acknowledged."""
-        self.data = self.data[ack - self.seq :]
-        self.seq = ack
-
 
 class RoundTrip:
     """The smoothed round trip and its deviation, in microseconds; 0 until there is a sample."""

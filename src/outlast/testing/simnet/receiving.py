@@ -126,9 +126,6 @@ class Receiver:
                 insort(self._parts, (seq, data, fin))
             conn.acknowledge()
             return
-        if self._edge <= self.nxt:  # the window is closed
-            conn.acknowledge()
-            return
         self._append(data[self.nxt - seq :] if seq < self.nxt else data, fin)
         early = bool(self._parts)
         if early:

@@ -227,8 +227,6 @@ class Sender:
             self.trip.sample(now - segment.echo)
         while flight and flight[0].end <= segment.ack:
             flight.popleft()
-        if flight and flight[0].seq < segment.ack:
-            flight[0].cut(segment.ack)
         self.una = segment.ack
         self.retransmits = self.backoff = 0
         self.rto = min(self.trip.time_out(), self._conn.settings.rto_max)
