@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +25,7 @@ from tests.http.servers import BOUND, Peer, Seen, Server
 
 
 class Gate:
-    """Holds the next thread that is about to send, once somebody has closed it."""
+    """Holds the next thread that is about to send (or to receive), once somebody has closed it."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -38,19 +39,24 @@ class Gate:
 
 
 class GatedNetwork(KernelNetwork):
-    """The kernel's network; whatever is sent goes through a gate."""
+    """The kernel's network; whatever is sent goes through a gate, what is received by another."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gate = Gate()
+        self.inward = Gate()
 
     def dial(self, address: Address, plan: SocketPlan) -> KernelStream:
-        gate = self.gate
+        gate, inward = self.gate, self.inward
 
         class Gated(KernelStream):
             def send(self, data: bytes | memoryview) -> int:
                 gate.pass_through()
                 return super().send(data)
+
+            def recv(self, size: int) -> bytes | None:
+                inward.pass_through()
+                return super().recv(size)
 
         return Gated.dial(address, plan)
 
@@ -257,3 +263,50 @@ async def test_a_crowd_before_the_servers_first_word_shares_one_connection() -> 
                 for _ in range(CROWD):
                     group.start_soon(client.get, server.url)
         assert (server.connections, len(server.requests)) == (1, CROWD)
+
+
+def one_and_away(peer: Peer) -> None:
+    """Answers a connection's first request, and hangs up when it is told to."""
+    machine = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    machine.initiate_connection()
+    answered = False
+    while not answered:
+        peer.send(machine.data_to_send())
+        for event in machine.receive_data(peer.sock.recv(65_536)):
+            if isinstance(event, h2.events.StreamEnded):
+                machine.send_headers(event.stream_id, [(":status", "200")], end_stream=True)
+                answered = True
+    peer.send(machine.data_to_send())
+    peer.wait(peer.server.gate)
+
+
+def test_one_finds_an_idle_connection_closed_while_another_begins_to_share_it() -> None:
+    """Both are answered elsewhere; whoever is last closes it."""
+    network = GatedNetwork()
+    with Server(one_and_away, serve_h2) as server:
+        transport = outlast.Transport(http1=False, http2=True, network=network)
+        with httpx.Client(transport=transport, timeout=BOUND) as client:
+            client.get(server.url)
+            (idle,) = transport._engine.pool._by_age
+            session = idle.session
+            assert session is not None
+            server.gate.set()
+            assert select.select([idle.stream.fileno()], [], [], BOUND)[0]
+            answers: list[str] = []
+            network.inward.open.clear()
+            threads = [
+                threading.Thread(target=lambda n=n: answers.append(client.get(server.url + n).text))
+                for n in ("/finds", "/shares")
+            ]
+            threads[0].start()
+            assert network.inward.held.wait(BOUND)  # it looks whether the server has closed it
+            threads[1].start()
+            until(lambda: idle.leases == 2 and any(e.parked for e in session._all()))
+            network.inward.open.set()
+            for thread in threads:
+                thread.join(BOUND)
+                assert not thread.is_alive()
+            assert sorted(answers) == ["/finds", "/shares"]
+            assert (idle.stream.fileno(), idle.leases) == (-1, 0)
+            counts = transport._engine.pool.counts()
+            assert (counts["busy"], counts["places"]) == (0, counts["idle"])

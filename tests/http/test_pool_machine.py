@@ -228,6 +228,7 @@ class PoolMachine(RuleBasedStateMachine):
             return
         grant, dead = self.pool.replace(each, self.now)
         self.close([each, *dead])
+        assert grant is not None, "nobody shares these"
         if isinstance(grant, Connection):
             assert (grant.route, grant.address) == (each.route, each.address)
             assert self.now < grant.expires

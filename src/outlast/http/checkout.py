@@ -71,7 +71,7 @@ class Checkout:
             if grant.leases > 1 or grant.quiet():
                 return self._use(grant, "reused")
             self.call.note(grant, self.attempt, "closed by the peer while idle")
-            grant = self.engine.replace(grant) or await self._grant(fresh)
+            grant = self.engine.replace(grant) or await self._queue(want)
         return await self._dial(order)
 
     @staticmethod
