@@ -102,9 +102,14 @@ def _telling(load: Load, stage: KernelStage) -> Iterator[None]:
         thread.join()
 
 
+_one_line = threading.Lock()
+
+
 def _tell(what: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
+    line = json.dumps(what) + "\n"
+    with _one_line:
+        sys.stdout.write(line)
+        sys.stdout.flush()
 
 
 def _record(load: Load, stage: KernelStage) -> dict[str, Any]:
