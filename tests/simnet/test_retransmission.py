@@ -217,6 +217,16 @@ def test_a_user_timeout_kills_a_live_peer_that_does_not_read() -> None:
     assert sock.tcp_info().last_ack_recv == about(2000, 400)
 
 
+def test_a_window_that_opened_meanwhile_starts_the_user_timeout_anew() -> None:
+    scene, sock = stuffed(user_timeout(5000))
+    scene.run(4.0)
+    scene.program.accepted[0].recv(200_000)
+    scene.run(0.1)
+    while sock.send(bytes(65536)):
+        scene.run(0.001)
+    assert scene.end_of(sock, 60.0) == (errno.ETIMEDOUT, about(5.2, 0.2))
+
+
 def test_lifting_the_user_timeout_keeps_it_alive() -> None:
     scene, sock = stuffed(user_timeout(5000))
     scene.run(2.0)
