@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape
 
 from outlast.cli.figures import duration, figures
 from outlast.cli.record import Happening, Outcome, Run, Sample, Series
+from outlast.testing.drawing import GROUND, sheet, style, text
 
 __all__ = ["draw", "draw_ways"]
 
@@ -30,17 +31,10 @@ DECADES = (0.001, 0.01, 0.1, 1.0, 10.0)
 TICKS = (1, 2, 5, 10, 20, 50)
 
 _COLOURS = {  # class: what it colours, in the light scheme, in the dark one
-    "ground": ("fill", "#ffffff", "#0d1117"),
-    "panel": ("fill", "#f6f8fa", "#161b22"),
+    **GROUND,
     "outage": ("fill", "#cf222e", "#ff7b72"),
-    "text": ("fill", "#1f2328", "#e6edf3"),
-    "muted": ("fill", "#59636e", "#9198a1"),
-    "bad": ("fill", "#cf222e", "#ff7b72"),
-    "grid": ("stroke", "#d1d9e0", "#30363d"),
-    "event": ("stroke", "#59636e", "#9198a1"),
     "httpx": ("stroke", "#9a6700", "#d29922"),
     "outlast": ("stroke", "#0969da", "#4493f8"),
-    "error": ("stroke", "#cf222e", "#ff7b72"),
 }
 _SHAPES = """\
 text { font: 13px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif }
@@ -85,31 +79,22 @@ def _sheet(
     """Headings, panels and legend."""
     height = TOP + ROW * (1 + max(row for _, _, row in cells)) - 22
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        "<title>A node dies behind a Service: every request's latency over time</title>",
-        f"<desc>{escape(_spoken(run))}</desc>",
-        f"<style>\n{_style()}</style>",
-        f'<rect class="ground" width="{WIDTH}" height="{height}"/>',
-        _text(LEFT, 40, title, "title"),
-        _text(LEFT, 64, run.load, "muted"),
-        _text(LEFT, 82, f"on {run.where}", "muted"),
+        text(LEFT, 40, title, "title"),
+        text(LEFT, 64, run.load, "muted"),
+        text(LEFT, 82, f"on {run.where}", "muted"),
     ]
     for series, right, row in cells:
         x = LEFT + (PANEL_WIDTH + GAP) * right
         parts += _panel(series, run, (x, TOP + ROW * row), grain)
     parts += _legend(height - 14, answered)
-    return "\n".join([*parts, "</svg>\n"])
+    name = "A node dies behind a Service: every request's latency over time"
+    styles = style(_COLOURS, _SHAPES, _DARK)
+    return sheet((WIDTH, height), name, _spoken(run), styles, parts)
 
 
 def _kind(series: Series) -> str:
     """The class that colours its dots."""
     return "outlast" if series.library.startswith("outlast") else "httpx"
-
-
-def _style() -> str:
-    light = "".join(f".{name} {{ {what}: {a} }}\n" for name, (what, a, _) in _COLOURS.items())
-    dark = "".join(f".{name} {{ {what}: {b} }}\n" for name, (what, _, b) in _COLOURS.items())
-    return f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{\n{_DARK}{dark}}}\n"
 
 
 def _spoken(run: Run) -> str:
@@ -134,7 +119,7 @@ def _panel(series: Series, run: Run, at: tuple[float, float], grain: int) -> Ite
         f'<text class="text name" y="-30">{escape(series.library)}'
         f'<tspan class="muted way" dx="8">{way}</tspan></text>'
     )
-    yield _text(0, -11, summary, "bad" if bad else "text")
+    yield text(0, -11, summary, "bad" if bad else "text")
     yield f'<rect class="panel" width="{PANEL_WIDTH}" height="{PANEL_HEIGHT}" rx="4"/>'
     yield from _scales(run.seconds)
     yield from _events(run.happenings, run.seconds)
@@ -157,12 +142,12 @@ def _scales(seconds: float) -> Iterator[str]:
     for decade in DECADES:
         height = _y(decade)
         yield f'<path class="grid" d="M0 {height:.1f}H{PANEL_WIDTH}"/>'
-        yield _text(-8, height + 4, _scale_name(decade), "muted", anchor="end")
+        yield text(-8, height + 4, _scale_name(decade), "muted", anchor="end")
     step = next((tick for tick in TICKS if seconds / tick <= 10), TICKS[-1])
     for second in range(0, int(seconds) + 1, step):
         place = _x(second, seconds)
         yield f'<path class="grid" d="M{place:.1f} {PANEL_HEIGHT}v5"/>'
-        yield _text(place, PANEL_HEIGHT + 20, f"{second} s", "muted", anchor="middle")
+        yield text(place, PANEL_HEIGHT + 20, f"{second} s", "muted", anchor="middle")
 
 
 def _scale_name(value: float) -> str:
@@ -183,7 +168,7 @@ def _events(happenings: Sequence[Happening], seconds: float) -> Iterator[str]:
         late = place > PANEL_WIDTH / 2
         yield f'<path class="event" d="M{place:.1f} 0V{PANEL_HEIGHT}"/>'
         label = place - 6 if late else place + 6
-        yield _text(label, 15, happening.what, "muted", anchor="end" if late else "start")
+        yield text(label, 15, happening.what, "muted", anchor="end" if late else "start")
 
 
 def _requests(series: Series, seconds: float, grain: int) -> Iterator[str]:
@@ -230,14 +215,6 @@ def _legend(y: float, answered: Sequence[tuple[str, str]]) -> Iterator[str]:
     x = float(LEFT)
     for kind, shape, words in entries:
         yield f'<path class="{kind}" d="M{x + 5:.0f} {y - 4:.0f}{shape}"/>'
-        yield _text(x + 16, y, words, "muted")
+        yield text(x + 16, y, words, "muted")
         x += 46 + 7 * len(words)
-    yield _text(
-        WIDTH - 30, y, "across: when it was sent; upwards: how long it took", "muted", "end"
-    )
-
-
-def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:
-    where = f'x="{x:.1f}" y="{y:.1f}"' + ("" if anchor == "start" else f' text-anchor="{anchor}"')
-    style = "text title" if kind == "title" else kind
-    return f'<text class="{style}" {where}>{escape(words)}</text>'
+    yield text(WIDTH - 30, y, "across: when it was sent; upwards: how long it took", "muted", "end")

@@ -4,9 +4,11 @@ trio asks its clock for the time to sleep exactly when no task can run; by the t
 answered "not at all", virtual time has passed and somebody can. That is trio's public interface.
 
 The order in which tasks run that are ready at the same time is trio's secret, and random. Here it
-is the order of their making: trio's own switch for deterministic tests (in `trio._core._run`, where
-it is set under Hypothesis) is on during the run, with a shuffle that does not shuffle. Where a trio
-has no such switch `in_order` says so, and the order of the tasks of one instant is trio's.
+is the order in which they became ready, as in asyncio: trio's own switch for deterministic tests
+(in `trio._core._run`, where it is set under Hypothesis) is on during the run, with a shuffle that
+puts them in order. Tasks that one cancellation or one deadline has made ready together come in the
+order of their making, or of their going to sleep. Where a trio has no such switch `in_order` says
+so, and the order of the tasks of one instant is trio's.
 
 Refuses to let trio wait for real descriptors while virtual time goes on.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -45,6 +48,13 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
         self._clock = clock
         self._stalled = stalled
         self._stepped = True  # a task has run since trio was idle last
+        self._rested = False  # the turn was given away just now
+        self._steps = itertools.count()
+        self._step = 0
+        self._running = False  # some task's step is under way
+        self._made: dict[Any, int] = {}  # tasks, by the order of their making
+        self._slept: dict[Any, int] = {}  # and the step in which they went to wait
+        self._woken: dict[Any, tuple[int, int]] = {}
 
     def start_clock(self) -> None:
         """The simulation's time runs already."""
@@ -67,6 +77,7 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
 
     def _rest(self, deadline: float) -> None:
         when = self._clock.micros(deadline)
+        self._rested = True
         if self.turns.failure is None:
             try:
                 self.turns.park(self.party, when)
@@ -84,17 +95,44 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
         """trio: tasks can run. Others have their turn first."""
         if self.turns.failure is not None:
             self._stalled()
+        elif self._rested:
+            self._rested = False
         elif timeout == 0:
             self.turns.breathe(self.party)
             self._do()
 
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        """trio: there is a new task."""
+        self._made[task] = len(self._made)
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        """trio: a task has ended."""
+        self._slept.pop(task, None)
+        self._woken.pop(task, None)
+
+    def task_scheduled(self, task: trio.lowlevel.Task) -> None:
+        """trio: a task has become ready."""
+        place = self._made.get(task, 0) if self._running else self._slept.get(task, 0)
+        self._woken[task] = (self._step, place)
+
     def before_task_step(self, _task: trio.lowlevel.Task) -> None:
         """trio: a task goes on."""
-        self._stepped = True
+        self._stepped = self._running = True
+        self._step = next(self._steps)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """trio: a task waits again, or has ended."""
+        self._running = False
+        self._step = self._slept[task] = next(self._steps)
+
+    def order(self, tasks: list[Any]) -> None:
+        """Put tasks that are ready into the order in which they shall run, the last one first."""
+        tasks.sort(key=lambda task: self._woken.get(task, (0, 0)), reverse=True)
 
     def _do(self) -> None:
         inbox, self.party.inbox = self.party.inbox, []
         for action in inbox:
+            self._step = next(self._steps)
             action()
 
     def deliver(self, action: Callable[[], object]) -> None:
@@ -113,24 +151,27 @@ def _somebody_waits_for_idleness() -> bool:
 
 
 class _InOrder(Random):
-    """In the place of trio's generator: its shuffle leaves the order, of which trio takes the end
-    first."""
+    """In the place of trio's generator: its shuffle puts tasks in order."""
+
+    def __init__(self, order: Callable[[list[Any]], None]) -> None:
+        super().__init__(0)
+        self._order = order
 
     def shuffle(self, x: Any, *_random: Any) -> None:
-        """From last to first."""
-        x.reverse()
+        """trio takes the last one first."""
+        self._order(x)
 
 
 @contextlib.contextmanager
-def in_order() -> Iterator[bool]:
-    """Have trio run the tasks of one instant in the order of their making; whether it can."""
+def in_order(clock: SimTrioClock) -> Iterator[bool]:
+    """Have trio run the tasks of one instant in a fixed order; whether it can."""
     run: Any = importlib.import_module("trio._core._run")
     names = ("_ALLOW_DETERMINISTIC_SCHEDULING", "_r")
     if not all(hasattr(run, name) for name in names):
         yield False
         return
     before = [getattr(run, name) for name in names]
-    run._ALLOW_DETERMINISTIC_SCHEDULING, run._r = True, _InOrder(0)
+    run._ALLOW_DETERMINISTIC_SCHEDULING, run._r = True, _InOrder(clock.order)
     try:
         yield True
     finally:

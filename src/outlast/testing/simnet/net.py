@@ -27,6 +27,7 @@ from outlast.testing.simnet.rules import Kernel
 from outlast.testing.simnet.schedule import Schedule
 from outlast.testing.simnet.simulation import LONGEST, PATIENCE, Running, Simulation
 from outlast.testing.simnet.threads import SimThread
+from outlast.testing.simnet.transcript import Transcript, draw
 from outlast.testing.simnet.world import World
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class SimNet(World):
     """A cluster in virtual time, and the network of its client node: see `outlast.net.seam`.
 
     seed: all chance comes from it. kernel: what the hosts' kernels are set to. patience: real
-    seconds for what ought to take none. longest: virtual seconds that a run may take.
+    seconds for what ought to take none. longest: virtual seconds that a run may take. traced:
+    whether `transcript` takes everything down, line by line.
 
     One run at a time; within it, whoever has the turn. Raises SimStalled where time cannot go on.
     """
@@ -99,12 +101,16 @@ class SimNet(World):
         kernel: Kernel | None = None,
         patience: float = PATIENCE,
         longest: float = LONGEST,
+        traced: bool = False,
     ) -> None:
         self.seed = seed
         self.simulation = Simulation(patience, longest)
         self._schedule = Schedule(self.simulation.timeline)
         super().__init__(self.simulation.timeline, seed, kernel=kernel)
         self.network = SimNetwork(self.simulation, self.client.kernel, self.dns, self.draws)
+        self.transcript = Transcript(self.simulation.timeline)
+        if traced:
+            self.trace = self.transcript
 
     # -- the cluster -----------------------------------------------------------------------
 
@@ -229,6 +235,12 @@ class SimNet(World):
     def spawn(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """See `Network.spawn`."""
         self.network.spawn(job)
+
+    def picture(self) -> str:
+        """The transcript as a time line, as the text of an SVG file; needs `traced=True`."""
+        if not self.transcript.lines:
+            raise RuntimeError("nothing was taken down; right: SimNet(seed=7, traced=True)")
+        return draw(self.transcript, f"SimNet, seed {self.seed!r}")
 
     def __repr__(self) -> str:
         return f"<SimNet seed={self.seed!r} at {self.elapsed():g} s>"

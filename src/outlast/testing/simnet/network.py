@@ -21,6 +21,7 @@ from outlast.testing.simnet.draws import Draws
 from outlast.testing.simnet.host import Host
 from outlast.testing.simnet.simulation import Simulation
 from outlast.testing.simnet.stream import SimStream, options_of
+from outlast.testing.simnet.transcript import DIALS
 
 __all__ = ["EPOCH", "SimNetwork"]
 
@@ -96,6 +97,7 @@ class SimNetwork:
             waiter.wake()
             return Lookup(addresses=[address])
         self.turn()
+        self.tell(self._simulation.worker(), f"looks up {host}")
         lookup, key = Lookup(), (host, port)
         asked = self._asked.get(key)
         if asked is not None:
@@ -106,12 +108,20 @@ class SimNetwork:
         return lookup
 
     def _answered(self, key: tuple[str, int], answer: Answer) -> None:
+        told = answer.error if answer.error is not None else ", ".join(answer.addresses)
+        self.tell("dns", f"{key[0]}: {told}")
         found = [literal(each, key[1]) for each in answer.addresses]
         for lookup, waiter in self._asked.pop(key, ()):
             lookup.error = answer.error
             if answer.error is None:
                 lookup.addresses = [address for address in found if address is not None]
             waiter.wake()
+
+    def tell(self, who: str, what: str) -> None:
+        """A line for the trace."""
+        trace = self._host.fabric.trace
+        if trace is not None:
+            trace(who, what)
 
     # -- dials -----------------------------------------------------------------------------
 
@@ -124,11 +134,12 @@ class SimNetwork:
         options = options_of(plan, self._host)
         worker = self._simulation.worker()
         count = self._dials[worker] = self._dials.get(worker, 0) + 1
+        label = f"{worker}/dial-{count}"
+        self.tell(label, f"{DIALS} {address}")
         try:
-            sock = self._host.connect(
-                address.pair, options, label=f"{worker}/dial-{count}", source=plan.source
-            )
+            sock = self._host.connect(address.pair, options, label=label, source=plan.source)
         except OSError as error:
+            self.tell(label, f"ends: {errno.errorcode.get(error.errno or 0, error)}")
             raise _named(error, address, plan) from None
         return SimStream(self, sock, address, plan)
 

@@ -21,8 +21,25 @@ from outlast.testing.simnet.pod_loop import PodLoop
 from outlast.testing.simnet.pod_transport import PodTransport
 from outlast.testing.simnet.simulation import Simulation
 from outlast.testing.simnet.sockets import Listener
+from outlast.testing.simnet.transcript import APPLIES
 
 __all__ = ["ServerProgram"]
+
+
+class TellingTally(Tally):
+    """A tally that has the trace told of each request."""
+
+    def __init__(self, pod: Pod) -> None:
+        super().__init__(pod.name)
+        self._fabric = pod.node.kernel.fabric
+
+    def apply(self, method: str, request_id: str | None) -> int:
+        """See `Tally.apply`."""
+        number = super().apply(method, request_id)
+        if self._fabric.trace is not None:
+            named = "" if request_id is None else f" ({request_id})"
+            self._fabric.trace(self.pod, f"{APPLIES} {method} #{number}{named}")
+        return number
 
 
 class ServerProgram:
@@ -55,7 +72,7 @@ class ServerProgram:
 
     def started(self, pod: Pod, listener: Listener) -> None:
         """See `Program.started`."""
-        self._tallies.append(Tally(pod.name))
+        self._tallies.append(TellingTally(pod))
         foreign = (self._app or self._raw) is not None
         loop = self._loop = PodLoop(self._simulation, pod.name, foreign=foreign)
         self._noted = False

@@ -215,7 +215,7 @@ class Simulation:
             with scope:
                 results.append(await main())
 
-        with in_order():
+        with in_order(clock):
             trio.run(root, clock=clock, instruments=[clock])
         if not results:
             raise (self.turns.failure or SimStalled("the run has ended before its time")).anew()

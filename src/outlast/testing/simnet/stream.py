@@ -158,6 +158,8 @@ class SimStream:
             received=info.last_data_recv / 1e3,
             sent=info.last_data_sent / 1e3,
             resent=info.total_retrans,
+            segments_out=info.segs_out,
+            segments_in=info.segs_in,
         )
 
     def send_state(self) -> Sample | None:
@@ -194,14 +196,15 @@ class SimStream:
 
     def close(self) -> None:
         """See `Stream.close`."""
-        self._network.do(lambda: self._end(self.sock.close))
+        self._network.do(lambda: self._end(self.sock.close, "closes"))
 
     def abort(self) -> None:
         """See `Stream.abort`."""
-        self._network.do(lambda: self._end(self.sock.abort))
+        self._network.do(lambda: self._end(self.sock.abort, "aborts"))
 
-    def _end(self, how: Callable[[], None]) -> None:
+    def _end(self, how: Callable[[], None], told: str) -> None:
         if not self.sock.closed:
+            self._network.tell(self.sock.label, told)
             how()
             self._changed()
 
