@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness bench bench-speed bench-incident clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness differential bench bench-speed bench-incident clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -51,6 +51,9 @@ lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where on
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_incident_a.py
+
+differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simulation, the long rows too; prints both, 3 minutes
+	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_differential.py tests/lab/test_differential_cluster.py
 
 liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets; prints the figures, 5 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_liveness.py tests/lab/test_probes.py

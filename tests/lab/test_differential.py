@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from outlast.testing import KernelLab
+from tests.docs.pages import page
 from tests.lab import play_lab, play_sim
 from tests.lab.rows import BRIEF, BRIEF_LIMIT, LONG, LONG_LIMIT, Heard, Row
 
@@ -79,6 +80,11 @@ def test_long_rows(row: Row, figures: Callable[[str], None]) -> None:
     need_lab()
     real, simulated = results(True)
     compare(row, real[row.name], simulated[row.name], figures)
+
+
+def test_the_page_has_every_row() -> None:
+    rows = page("docs/simnet-and-kernel.md").rows()
+    assert [row[0] for row in rows][-len(BRIEF + LONG) :] == [row.name for row in BRIEF + LONG]
 
 
 @pytest.mark.parametrize("name", ["in flight", "gone, in flight", "in flight, keepalive 1/1/3"])
