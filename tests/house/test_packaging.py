@@ -81,6 +81,7 @@ def test_the_command_is_there(wheel: zipfile.Path) -> None:
     with zipfile.ZipFile(str(wheel.root.filename)) as archive:
         points = archive.read("outlast-0.1.0.dist-info/entry_points.txt").decode()
     assert "outlast = outlast.cli:main" in points
+    assert "[pytest11]\noutlast = outlast.testing.pytest_plugin" in points
     assert "outlast-0.1.0.dist-info/licenses/LICENSE" in files(wheel)
 
 
