@@ -8,10 +8,12 @@ import json
 import pytest
 
 from outlast.testing.simnet.conntrack import Entry, Table
+from outlast.testing.simnet.dns import Answer
+from outlast.testing.simnet.host import Host
 from outlast.testing.simnet.packet import ACK, FIN, RST, SYN, Segment
 from outlast.testing.simnet.pod import Pod
 from outlast.testing.simnet.proxy import Proxy
-from outlast.testing.simnet.rules import SECOND
+from outlast.testing.simnet.rules import SECOND, Kernel
 from outlast.testing.simnet.service import NodePort, Service
 from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import ESTABLISHED
@@ -168,6 +170,41 @@ def test_a_mistake_is_told() -> None:
         two.world.service("other:80", balance="fair")
     with pytest.raises(ValueError, match="affinity"):
         two.world.service("other:80", affinity=-1)
+
+
+@pytest.mark.parametrize("headless", [False, True])
+def test_both_families(headless: bool) -> None:
+    scene = Scene(Program(echo))
+    b = scene.world.node("b")
+    pods = [scene.pod, b.place(Program(echo))]
+    name = "both.shop.svc"
+    both = scene.world.service(f"{name}:8080", pods, headless=headless, dual_stack=True)
+    answers: list[Answer] = []
+    scene.world.dns.lookup(name, answers.append)
+    scene.run(0.1)
+    addresses = answers[0].addresses
+    if headless:
+        assert addresses == (pods[0].host6, pods[1].host6, pods[0].host, pods[1].host)
+    else:
+        assert addresses == (both.host6, both.host)
+
+    def tries() -> list[bool]:
+        socks = [scene.client.connect((address, 8080), [NODELAY]) for address in addresses]
+        scene.run(5.0)
+        return [sock.state == ESTABLISHED for sock in socks]
+
+    assert all(tries())
+    scene.world.client.lose_ipv6()
+    assert tries() == [":" not in address for address in addresses]
+    scene.world.client.heal()
+    assert all(tries())
+
+
+def test_a_host_without_ipv6_has_no_route_to_it() -> None:
+    scene = Scene()
+    host = Host(scene.world.fabric, "old", "10.244.0.99", Kernel())
+    with pytest.raises(OSError, match="unreachable"):
+        host.connect(scene.pod.endpoint6)
 
 
 # -- connection tracking -----------------------------------------------------------------------

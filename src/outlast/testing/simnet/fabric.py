@@ -28,7 +28,10 @@ __all__ = ["Fabric", "Trace", "Way"]
 # Who it is about, and what happened; time is the timeline's.
 Trace = Callable[[str, str], None]
 
-_ON_LINK = tuple(ip_network(text) for text in ("10.244.0.0/16", "10.96.0.0/12", "fd00:10:244::/48"))
+_ON_LINK = tuple(
+    ip_network(text)
+    for text in ("10.244.0.0/16", "10.96.0.0/12", "fd00:10:244::/48", "fd00:10:96::/112")
+)
 _LOOPBACK = 10  # microseconds from a host to itself
 
 

@@ -52,12 +52,15 @@ class Translation(Protocol):
 class Host:
     """One kernel. `label`s of connections are to be stable names: their chance is keyed by them."""
 
-    def __init__(self, fabric: Fabric, name: str, address: str, kernel: Kernel) -> None:
+    def __init__(
+        self, fabric: Fabric, name: str, address: str, kernel: Kernel, *, address6: str = ""
+    ) -> None:
         self.fabric = fabric
         self.timeline = fabric.timeline
         self.name = name
         self.kernel = kernel
         self.address = address
+        self.address6 = address6  # none: a host without IPv6
         self.addresses: set[str] = set()
         self.link = Link(name, fabric.draws, fabric.disturbed)
         self.on = True
@@ -70,6 +73,8 @@ class Host:
         self._next_port = kernel.ports[0]
         self._made = 0
         self.add_address(address)
+        if address6:
+            self.add_address(address6)
 
     @property
     def up(self) -> bool:
@@ -110,24 +115,38 @@ class Host:
         return SimSocket(conn)
 
     def listen(
-        self, endpoint: Endpoint | int, backlog: int = 128, owner: object = None
+        self,
+        endpoint: Endpoint | int,
+        backlog: int = 128,
+        owner: object = None,
+        *,
+        also: Iterable[Endpoint] = (),
     ) -> Listener:
-        """Listen at an address and port, or at a port of the host's own address."""
-        where = (self.address, endpoint) if isinstance(endpoint, int) else endpoint
-        if where[0] not in self.addresses:
-            raise _error(errno.EADDRNOTAVAIL)
-        if where in self.listeners:
-            raise _error(errno.EADDRINUSE)
-        listener = self.listeners[where] = Listener(self, where, backlog, owner)
+        """Listen at an address and port, or at a port of the host's own address.
+
+        `also`: further addresses of the same listener, as a socket of both families has.
+        """
+        first = (self.address, endpoint) if isinstance(endpoint, int) else endpoint
+        places = (first, *also)
+        for where in places:
+            if where[0] not in self.addresses:
+                raise _error(errno.EADDRNOTAVAIL)
+            if where in self.listeners:
+                raise _error(errno.EADDRINUSE)
+        listener = Listener(self, first, backlog, owner)
+        self.listeners.update(dict.fromkeys(places, listener))
         return listener
 
     def unlisten(self, listener: Listener) -> None:
         """The listener was closed."""
-        if self.listeners.get(listener.address) is listener:
-            del self.listeners[listener.address]
+        for where, known in tuple(self.listeners.items()):
+            if known is listener:
+                del self.listeners[where]
 
     def _bind(self, remote: Endpoint, source: Endpoint | None, settings: Settings) -> Endpoint:
-        host = self.address
+        host = self.address6 if ":" in remote[0] else self.address
+        if not host:
+            raise _error(errno.ENETUNREACH)
         if source is not None:
             host = source[0] if source[0] not in ("", "0.0.0.0", "::") else host
             if host not in self.addresses:

@@ -36,7 +36,8 @@ class Node:
     def __init__(self, world: World, name: str, number: int, kernel: Kernel) -> None:
         self.name = name
         self.host = f"10.244.{number}.1"
-        self.kernel = Host(world.fabric, name, self.host, kernel)
+        self.host6 = f"fd00:10:244:{number:x}::1"
+        self.kernel = Host(world.fabric, name, self.host, kernel, address6=self.host6)
         self._world = world
         self._number = number
         self._pods: list[Pod] = []
@@ -66,8 +67,10 @@ class Node:
         if number > _MOST_PODS:
             raise RuntimeError(f"node {self.name} is full: it has {_MOST_PODS} pods")
         host = f"10.244.{self._number}.{number + 1}"
-        self.kernel.add_address(host)
-        pod = Pod(self, name or f"{self.name}-{number}", host, port, program)
+        hosts = (host, f"fd00:10:244:{self._number:x}::{number + 1:x}")
+        for address in hosts:
+            self.kernel.add_address(address)
+        pod = Pod(self, name or f"{self.name}-{number}", hosts, port, program)
         self._pods.append(pod)
         pod.launch()
         return pod
@@ -235,6 +238,13 @@ class Node:
         self.kernel.link.put(box)
         self.note(f"{self.name}: middlebox")
         return box
+
+    def lose_ipv6(self) -> None:
+        """Lose every IPv6 packet to and from the node, as where only IPv4 is really routed."""
+        self.kernel.fabric.disturbed()
+        for way in (self.kernel.link.towards, self.kernel.link.away):
+            way.rules.append(lambda segment: ":" in segment.dst[0])
+        self.note(f"{self.name}: loses IPv6")
 
     def lose_fins(self) -> None:
         """Lose every FIN of the node's: the other side never hears that a connection has ended."""

@@ -52,10 +52,12 @@ class Counting(Protocol):
 class Pod:
     """One pod. Made by `Node.pod`."""
 
-    def __init__(self, node: Node, name: str, host: str, port: int, program: Program) -> None:
+    def __init__(
+        self, node: Node, name: str, hosts: tuple[str, str], port: int, program: Program
+    ) -> None:
         self.node = node
         self.name = name
-        self.host = host
+        self.host, self.host6 = hosts
         self.port = port
         self.program = program
         self.listener: Listener | None = None
@@ -67,6 +69,11 @@ class Pod:
     def endpoint(self) -> Endpoint:
         """Host and port."""
         return self.host, self.port
+
+    @property
+    def endpoint6(self) -> Endpoint:
+        """The same in IPv6."""
+        return self.host6, self.port
 
     @property
     def address(self) -> str:
@@ -158,7 +165,10 @@ class Pod:
 
     def launch(self) -> None:
         """Start the process, without a note."""
-        self.listener = self.node.kernel.listen(self.endpoint, self.backlog, owner=self)
+        kernel = self.node.kernel
+        self.listener = kernel.listen(
+            self.endpoint, self.backlog, owner=self, also=[self.endpoint6]
+        )
         self.frozen = self.stopping = False
         self.program.started(self, self.listener)
 

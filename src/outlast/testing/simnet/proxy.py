@@ -81,9 +81,10 @@ class Proxy:
         trace = host.fabric.trace
         if trace is not None and segment.flags & (SYN | ACK) == SYN:
             trace(segment.label, f"{service.name} draws {pod.name}")
+        there = pod.endpoint6 if ":" in segment.dst[0] else pod.endpoint
         if via != segment.src:
-            via = self._free(via, pod.endpoint)
-        entry = Entry(segment.src, segment.dst, via, pod.endpoint)
+            via = self._free(via, there)
+        entry = Entry(segment.src, segment.dst, via, there)
         self.table.add(entry, host.timeline.now)
         return entry
 

@@ -71,6 +71,7 @@ class Service:
             raise ValueError(f"affinity={affinity!r} s; right: affinity=10800.0, or 0 for none")
         self.name = name
         self.host, self.port = vip
+        self.host6 = ""  # its IPv6 address, if it has both families
         self.node_port = node_port
         self._draws = draws
         self._note = note

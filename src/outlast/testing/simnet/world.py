@@ -112,13 +112,15 @@ class World:
         balance: str = "random",
         affinity: float = 0.0,
         headless: bool = False,
+        dual_stack: bool = False,
         node_port: NodePort | None = None,
     ) -> Service:
         """Add a Service, `name.namespace.svc:port`; the pods' own ports may differ from it.
 
         Its name is known to `dns`: it stands for the virtual address, or, `headless`, for the
         addresses of the ready pods. `balance`: random, round-robin or source-hash. `affinity`:
-        sessionAffinity ClientIP, in seconds; 0 for none. `node_port`: reached from outside too.
+        sessionAffinity ClientIP, in seconds; 0 for none. `dual_stack`: IPv6 addresses too, first in
+        the answer, as getaddrinfo sorts. `node_port`: reached from outside too, by IPv4.
         """
         host, _, port = name.rpartition(":")
         if not (host and port.isdecimal() and 0 < int(port) < 65536):
@@ -138,10 +140,13 @@ class World:
         )
         self._services[name] = service
         if headless:
-            self.dns.set(host, lambda: [pod.host for pod in service.pods])
+            self.dns.set(host, lambda: _addresses_of(service, both=dual_stack))
         else:
             self._vips[vip] = service
-            self.dns.set(host, [vip[0]])
+            if dual_stack:
+                service.host6 = f"fd00:10:96::{number:x}"
+                self._vips[service.host6, vip[1]] = service
+            self.dns.set(host, [service.host6, vip[0]] if dual_stack else [vip[0]])
         if node_port is not None:
             self._add_node_port(service, node_port)
         if pods:
@@ -239,6 +244,11 @@ class World:
         """Tell the control plane, if there is one."""
         if self._control is not None:
             self._control.power_changed(node)
+
+
+def _addresses_of(service: Service, *, both: bool) -> list[str]:
+    six = [pod.host6 for pod in service.pods] if both else []
+    return [*six, *(pod.host for pod in service.pods)]
 
 
 def _address(network: str, number: int) -> str:
