@@ -37,6 +37,8 @@ class TcpInfo:
     total_retrans: int
     bytes_acked: int
     bytes_received: int
+    segs_out: int
+    segs_in: int
     notsent_bytes: int
     snd_wnd: int
     rcv_wnd: int
@@ -66,6 +68,8 @@ def tcp_info(conn: Connection) -> TcpInfo:
         total_retrans=sender.total_retrans,
         bytes_acked=sender.acked_bytes,
         bytes_received=receiver.total,
+        segs_out=conn.segments_out,
+        segs_in=conn.segments_in,
         notsent_bytes=sender.unsent,
         snd_wnd=sender.wnd,
         rcv_wnd=receiver.advertised,

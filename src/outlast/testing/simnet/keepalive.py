@@ -26,7 +26,7 @@ __all__ = ["Keepalive"]
 class Keepalive:
     """The keepalive timer of one connection."""
 
-    __slots__ = ("_alarm", "_conn", "_rest", "_way")
+    __slots__ = ("_alarm", "_before", "_conn", "_rest", "_way")
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -34,6 +34,7 @@ class Keepalive:
         self._alarm = Alarm(conn.timeline, self._tick, "keepalive", wheel)
         self._rest = 0  # when the probe left that the present rest began with
         self._way: Way | None = None  # not None: resting
+        self._before = (0, 0)  # segments out and in, when the rest began
 
     @property
     def resting(self) -> bool:
@@ -88,6 +89,7 @@ class Keepalive:
             return False
         self._way = way
         self._rest = conn.timeline.now
+        self._before = (conn.segments_out, conn.segments_in)
         way.peer.rest_with = conn
         conn.rest_with = way.peer
         conn.host.fabric.resting[conn] = None
@@ -108,11 +110,22 @@ class Keepalive:
         last = self._rest + (now - self._rest) // period * period
         answered = last + way.round_trip <= now
         conn.probes = 0 if answered else 1
+        self._count((last - self._rest) // period + 1, way)
         heard = last if answered else last - period
         if heard >= self._rest:
             conn.heard_at = heard + way.round_trip
             way.peer.heard_at = heard + way.round_trip // 2
             way.confirm(conn.heard_at)
+
+    def _count(self, probes: int, way: Way) -> None:
+        """Have the counters of both ends show `probes` since the rest began."""
+        conn, peer = self._conn, way.peer
+        answers = probes - conn.probes
+        more = answers - (conn.segments_in - self._before[1])
+        conn.segments_out = self._before[0] + probes
+        conn.segments_in += more
+        peer.segments_in += more
+        peer.segments_out += more
 
     def wake(self) -> None:
         """End the rest: the next tick is played."""
@@ -128,6 +141,7 @@ class Keepalive:
         tick = last + conn.settings.interval * SECOND
         if conn.probes:  # it is on its way just now: it goes the rest of the way as a new one
             conn.probes = 0
+            conn.segments_out -= 1
             conn.probe()
         elif tick <= now:
             tick = conn.heard_at + conn.settings.idle * SECOND

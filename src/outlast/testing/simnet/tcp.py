@@ -60,6 +60,8 @@ class Connection:
         "receiver",
         "remote",
         "rest_with",
+        "segments_in",
+        "segments_out",
         "sender",
         "settings",
         "shut_read",
@@ -83,6 +85,7 @@ class Connection:
         self.soft_error = 0  # remembered for the end
         self.probes = 0  # unanswered keepalive or window probes
         self.heard_at = self.timeline.now  # when the last acknowledgement came
+        self.segments_in = self.segments_out = 0
         self.orphan = False  # the program has closed it
         self.shut_read = self.shut_write = False
         self.owner: object = None
@@ -111,6 +114,7 @@ class Connection:
             if data:
                 receiver.answering()
         segment.wnd = receiver.window()
+        self.segments_out += 1
         self.host.send(segment)
         return segment
 
@@ -255,6 +259,7 @@ class Connection:
 
     def take(self, segment: Segment) -> None:
         """A segment for this connection has arrived."""
+        self.segments_in += 1
         if self.rest_with is not None:
             self.disturb()
         if self.state == SYN_SENT:
