@@ -184,6 +184,25 @@ def test_late_acks_that_proved_harmless_are_learnt_from(how: str) -> None:
     assert tolerance.patience(0.0) == 0.25
 
 
+def test_of_many_that_wait_at_once_most_are_given_the_longer_time() -> None:
+    """A thousand requests over a lossy network: ten in a hundred meet a late ACK at first."""
+    tolerance = Tolerance()
+    watches = [watch_of(tolerance=tolerance) for _ in range(1000)]
+    for number, watch in enumerate(watches):
+        lost = number % 10 == 0
+        watch.look(UNACKED if lost else SLOW, 0.1, alternative=True)
+    suspect = [watch for watch in watches if watch.verdict is SUSPECT]
+    assert 38 <= len(suspect) <= 40
+    late = next(w for n, w in enumerate(watches) if n % 10 == 0 and w.verdict is not SUSPECT)
+    assert late.next_look == 0.25
+    assert late.look(UNACKED, 0.249, alternative=True) is ALIVE
+    assert late.next_look == 0.25
+    assert late.look(UNACKED, 0.25, alternative=True) is SUSPECT
+    assert suspect[0].look(UNACKED, 0.2, alternative=True) is SUSPECT, "once suspect it stays so"
+    late.expect(RESPONSE, 10.0)
+    assert late.next_look == 10.1
+
+
 def test_other_evidence_teaches_nothing_of_late_acks() -> None:
     tolerance = Tolerance()
     for _ in range(3):

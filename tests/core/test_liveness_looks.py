@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from outlast.core.liveness import CLOSED, Awaits, Liveness, Sample, Watch
+from outlast.core.liveness import CLOSED, Awaits, Liveness, Sample, Watch, first_look
+from outlast.core.tolerance import Tolerance
 from tests.core.peer import LIMIT, SLOW, UNACKED, Peer, looks, on_time, waiting, watch_of
 
 ALIVE, QUIET, SUSPECT, DEAD = Liveness
@@ -41,6 +42,7 @@ def test_the_first_look_comes_after_four_round_trips(rtt: float, first: float) -
     watch = Watch(100.0, rtt=rtt)
     watch.expect(RESPONSE, 100.0)
     assert watch.next_look == pytest.approx(100.0 + first)
+    assert watch.next_look == first_look(100.0, rtt, Tolerance())
 
 
 def test_the_looks_at_a_request_that_is_not_acknowledged() -> None:
@@ -111,6 +113,15 @@ def test_keepalive_is_left_alone(awaits: Awaits, keepalive: bool, sample: Sample
     on_time(watch, replace(sample, heard=5.0), 2.0)
     assert not watch.hurried
     assert watch.next_look <= 4.0
+
+
+def test_keepalive_that_turns_out_to_be_somebody_elses_is_left_alone() -> None:
+    watch = watch_of()
+    on_time(watch, replace(SLOW, heard=5.0), 5.0)
+    assert watch.hurried
+    watch.leave_keepalive()
+    on_time(watch, replace(SLOW, heard=7.0), 7.0)
+    assert [watch.hurried, watch.next_look] == [False, 9.0]
 
 
 @pytest.mark.parametrize("died", [0.05, 0.5, 1.02, 1.5, 10.3])

@@ -68,3 +68,19 @@ def test_loss_that_has_ended_is_forgotten() -> None:
         seen.append(tolerance.probes)
     assert seen == sorted(seen, reverse=True)
     assert (seen[0], seen[-1]) == (6, 3)
+
+
+def test_only_some_may_be_suspect_in_haste() -> None:
+    tolerance = Tolerance()
+    assert [tolerance.hasty(100.0) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert not tolerance.hasty(100.9)
+    assert [tolerance.hasty(101.1) for _ in range(2)] == [True, False]
+    assert [tolerance.hasty(500.0) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert not tolerance.hasty(400.0), "a clock of another thread may be a little behind"
+
+
+def test_of_a_thousand_waits_four_in_a_hundred_may() -> None:
+    tolerance = Tolerance()
+    for _ in range(1000):
+        tolerance.looked()
+    assert sum(tolerance.hasty(7.0) for _ in range(1000)) == 40

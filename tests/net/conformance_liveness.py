@@ -56,6 +56,28 @@ class Liveness(SeamTests):
 
         drive(engine)
 
+    def test_segments_are_counted(self, world: World, drive: Driver) -> None:
+        """Both ways, data and acknowledgements alike: what is missing was lost."""
+        net = world.network
+
+        async def engine() -> None:
+            stream, peer = await connection(world)
+            before = stream.state()
+            for _ in range(3):
+                await write(net, stream, b"ping")
+                assert await peer.recv(10) == b"ping"
+                await peer.send(b"pong")
+                assert await read(net, stream) == b"pong"
+            after = stream.state()
+            if before is not None and after is not None:
+                assert after.segments_out - before.segments_out >= 3
+                assert after.segments_in - before.segments_in >= 3
+                assert (before.resent, after.resent) == (0, 0)
+            stream.close()
+            peer.close()
+
+        drive(engine)
+
     def test_looking_takes_nothing_away(self, world: World, drive: Driver) -> None:
         net = world.network
 
@@ -155,8 +177,9 @@ class Liveness(SeamTests):
             stream.set_keepalive(HURRIED)
             if before is not None:
                 assert before.silence > 1.0
-                await until(net, stream, lambda state: state.silence < 1.0)
+                after = await until(net, stream, lambda state: state.silence < 1.0)
                 assert net.now() - start < 0.5
+                assert after.received > IDLE, "no data has come"
             assert stream.keepalive is not None
             stream.set_keepalive(stream.keepalive)
             assert stream.quiet()

@@ -18,9 +18,9 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from outlast.core.tolerance import Tolerance
+from outlast.core.tolerance import LATE_PATIENCE, Tolerance
 
-__all__ = ["CLOSED", "ESTABLISHED", "Awaits", "Liveness", "Sample", "Watch"]
+__all__ = ["CLOSED", "ESTABLISHED", "Awaits", "Liveness", "Sample", "Watch", "first_look"]
 
 ESTABLISHED = 1  # the kernel's numbers of states, linux-tcp facts 2.3
 CLOSED = 7
@@ -30,7 +30,6 @@ LEAST_GAP = 0.15  # seconds; three keepalive timers are late by up to 0.1 s toge
 HURRY_AFTER = 1.0  # seconds without a packet; DESIGN section 6
 HURRIED = 1.0  # seconds, keepalive's idle time and interval from then on
 REPEATS = 3  # doublings of the retransmission timer; DESIGN section 6
-UPLOAD_PATIENCE = 0.250  # seconds; a lost tail of a bulk upload takes a whole timeout, 200 ms
 STALLED = 0.25  # seconds that a look may come late before it is our own doing
 
 
@@ -84,13 +83,20 @@ class Sample:
         return min(self.heard, self.received)
 
 
+def first_look(now: float, rtt: float, tolerance: Tolerance) -> float:
+    """When a response that is awaited from `now` on is looked at first: as `Watch.expect` has it,
+    so that the watch need not be made before that."""
+    return now + min(LONGEST_GAP, tolerance.patience(rtt))
+
+
 class Watch:
     """The verdict over one connection.
 
     `rtt`: a first guess. `acked`: bytes written before what is watched. `user_timeout`: what the
     caller wants to stand on the socket; 0 for none. `dead_after`: evidence that stands for so
-    long is death; 0 for never. `keepalive`: whether keepalive may be hurried on this socket.
-    `tolerance`: what the endpoint has taught; its watches share one.
+    long is death; 0 for never. `keepalive`: whether keepalive may be hurried on this socket, as
+    far as is known; see `leave_keepalive`. `tolerance`: what the endpoint has taught; its watches
+    share one.
 
     After each look: `verdict` and `why`; `user_timeout`, the value to stand on the socket from
     now on; `hurried`, whether keepalive is to probe every second; `next_look`, when to look again.
@@ -108,9 +114,11 @@ class Watch:
         "_grace",
         "_keepalive",
         "_limit",
+        "_looked",
         "_rtt",
         "_since",
         "_started",
+        "_steady",
         "_tolerance",
         "hurried",
         "next_look",
@@ -127,7 +135,7 @@ class Watch:
         acked: int = -1,
         user_timeout: float = 0.0,
         dead_after: float = 0.0,
-        keepalive: bool = False,
+        keepalive: bool = True,
         tolerance: Tolerance | None = None,
     ) -> None:
         self._rtt = rtt
@@ -141,6 +149,8 @@ class Watch:
         self._grace = -math.inf  # until then nothing is evidence
         self._counted: tuple[float, Sample] | None = None  # as loss was counted last
         self._doubted = False  # for the lateness of an ACK alone
+        self._looked = False  # since the owner waits
+        self._steady = False  # too many others are suspect already: longer patience
         self.user_timeout = user_timeout
         self.hurried = False
         self.verdict = Liveness.ALIVE
@@ -157,6 +167,7 @@ class Watch:
         """The owner waits for this from now on; the looks begin anew."""
         self._awaits = awaits
         self._expected = self._started = now
+        self._looked = self._steady = False
         self._gap = self._patience()
         idle = awaits is Awaits.NOTHING
         self.next_look = now + (LONGEST_GAP if idle else min(LONGEST_GAP, self._gap))
@@ -167,6 +178,10 @@ class Watch:
         """The owner has handed bytes over. What was in flight before keeps its own time."""
         if self._since is None:
             self._since = now
+
+    def leave_keepalive(self) -> None:
+        """Keepalive of this connection is off, or somebody else's to set."""
+        self._keepalive = self.hurried = False
 
     def answered(self) -> None:
         """The peer has answered: if only the lateness of its ACK spoke against it, that was
@@ -205,6 +220,9 @@ class Watch:
             self.next_look = math.inf
             return self._say(Liveness.DEAD, "the connection has ended")
         late = now - self.next_look > STALLED
+        if not self._looked:
+            self._looked = True
+            self._tolerance.looked()
         self._rtt = sample.rtt
         self._note_progress(sample, now)
         self._note_loss(sample, now)
@@ -253,7 +271,8 @@ class Watch:
 
     def _patience(self) -> float:
         patience = self._tolerance.patience(self._rtt)
-        return max(patience, UPLOAD_PATIENCE) if self._awaits is Awaits.ROOM else patience
+        steady = self._steady or self._awaits is Awaits.ROOM
+        return max(patience, LATE_PATIENCE) if steady else patience
 
     def _unheard(self, sample: Sample, now: float) -> float:
         """For how long the peer has owed us a packet."""
@@ -275,8 +294,10 @@ class Watch:
             if self._base is None or sample.sent >= patience:
                 return f"repeated {sample.backoff} times and not acknowledged"
         if alternative and self._since is not None and now >= self._since + patience:
-            self._doubted = True
-            return f"not acknowledged for {now - self._since:.3f} s"
+            if self._doubted or patience >= LATE_PATIENCE or self._tolerance.hasty(now):
+                self._doubted = True
+                return f"not acknowledged for {now - self._since:.3f} s"
+            self._steady = True
         return ""
 
     def _excused(self, sample: Sample, now: float) -> tuple[int, int]:
@@ -295,6 +316,8 @@ class Watch:
         self.next_look = now + self._next_gap(sample)
         if now < self._grace:
             self.next_look = min(self.next_look, self._grace)
+        if self._steady and self._since is not None and now < self._since + LATE_PATIENCE:
+            self.next_look = min(self.next_look, self._since + LATE_PATIENCE)
 
     def _holds(self, sample: Sample) -> bool:
         """Whether the user timeout may stand: it also kills a live peer that does not read

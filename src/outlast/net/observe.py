@@ -76,6 +76,8 @@ class Observer:
         if self.watch.hurried == self._hurried:
             return
         planned = self._observed.keepalive
+        if planned is None:
+            self.watch.leave_keepalive()
+            return
         self._hurried = self.watch.hurried
-        if planned is not None:
-            self._observed.set_keepalive(hurried(planned) if self._hurried else planned)
+        self._observed.set_keepalive(hurried(planned) if self._hurried else planned)

@@ -67,7 +67,6 @@ class Watched:
             now,
             user_timeout=user_timeout,
             dead_after=user_timeout or DEAD_AFTER,
-            keepalive=held.keepalive is not None,
             tolerance=tolerance,
         )
         self._network = weakref.ref(network)
