@@ -17,7 +17,7 @@ from outlast.testing.simnet.rules import SECOND, Kernel
 from outlast.testing.simnet.service import NodePort, Service
 from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import ESTABLISHED
-from tests.simnet.scene import NODELAY, SOCKET, Program, Scene, echo
+from tests.simnet.scene import NODELAY, SOCKET, Program, Scene, echo, keepalive
 
 ORDERS = "orders.shop.svc:80"
 REUSE = (SOCKET, 2, 1)
@@ -293,6 +293,18 @@ def test_a_local_node_port_takes_the_nodes_own_pods() -> None:
             assert net.answered(sock) == b"hello"
             assert pod_of(sock, net.pod, net.other) == pod.name, "and it sees the client's address"
     assert net.end_of(net.dial_node(net.c.host), 10.0) == (0, None), "what comes is lost"
+
+
+def test_an_idle_connection_to_a_local_node_port_rests() -> None:
+    net = Cluster(NodePort(32727, local=True))
+    options = [NODELAY, *keepalive(5, 1, 6)]
+    sock = net.client.connect((net.a.host, 32727), options, label="c")
+    net.run(100.0)
+    assert len(net.world.fabric.resting) == 1
+    assert net.answered(sock) == b"hello"
+    net.run(100.0)
+    net.a.power_off()
+    assert net.end_of(sock, 20.0)[0] == errno.ETIMEDOUT
 
 
 def test_a_node_without_a_pod_that_lets_connections_hang() -> None:

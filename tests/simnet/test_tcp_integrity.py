@@ -105,6 +105,7 @@ def test_bytes_arrive_in_order_and_once(
     nodelay: bool,
 ) -> None:
     ends: list[End] = []
+    up = [(0, 1), *up]  # a client that says nothing is forgotten when its handshake's end is lost
 
     def served(sock: SimSocket) -> None:
         if ends[1].sock is None:

@@ -178,7 +178,7 @@ class Fabric:
         target = self._owners.get(there[0])
         if target is None or not target.up or not target.link.plain or target is source:
             return None
-        peer = target.connections.get((there, conn.local))
+        peer = target.way_in(conn.local, there)
         if peer is None or peer.state != ESTABLISHED or peer.settings.keepalive:
             return None
         if not peer.sender.idle or peer.receiver.owes or peer.rest_with is not None:

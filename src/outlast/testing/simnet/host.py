@@ -46,7 +46,10 @@ class Translation(Protocol):
         """A translated packet of this host's as its connection sent it."""
 
     def destination(self, source: Endpoint, target: Endpoint) -> Endpoint | None:
-        """Where a connection's packets really go; None if that takes more than one host."""
+        """Where a connection's packets really go; None if that is not known."""
+
+    def delivery(self, source: Endpoint, target: Endpoint) -> Endpoint | None:
+        """Which of this host's own addresses gets what arrives for `target`; None if none does."""
 
 
 class Host:
@@ -221,6 +224,16 @@ class Host:
         if self.translation is None:
             return conn.remote
         return self.translation.destination(conn.local, conn.remote)
+
+    def way_in(self, source: Endpoint, target: Endpoint) -> Connection | None:
+        """The connection of this host's that gets what `source` sends to `target`."""
+        there = target
+        if self.translation is not None:
+            found = self.translation.delivery(source, target)
+            if found is None:
+                return None
+            there = found
+        return self.connections.get((there, source))
 
     # -- packets in ------------------------------------------------------------------------
 

@@ -150,3 +150,12 @@ class Proxy:
             return target
         entry = self.table.find(source, target, self._host.timeline.now)
         return None if entry is None else entry.there
+
+    def delivery(self, source: Endpoint, target: Endpoint) -> Endpoint | None:
+        """See `Translation.delivery`."""
+        if target[0] != self._host.address or target[1] not in self._node_ports:
+            return target
+        entry = self.table.find(source, target, self._host.timeline.now)
+        if entry is None:
+            return target
+        return entry.there if entry.via == entry.client else None
