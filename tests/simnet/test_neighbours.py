@@ -119,6 +119,26 @@ def test_keepalive_profits_nothing(options: tuple[Option, ...]) -> None:
     assert scene.end_of(sock, 20.0) == (errno.ETIMEDOUT, about(5.0, 1.0))
 
 
+def test_behind_a_router_death_is_silence() -> None:
+    scene = Scene(kernel=REAL)
+    far = scene.world.node("far", routed=True).place(Program(echo))
+    talking = scene.client.connect(far.endpoint, [NODELAY], label="talking")
+    scene.run(1.0)
+    far.node.power_off()
+    talking.send(b"x")
+    dials = [scene.dial(label=f"dial {number}", to=far) for number in range(3)]
+    scene.run(120.0)
+    assert {sock.error for sock in (talking, *dials)} == {0}
+
+
+def test_neighbours_forgotten() -> None:
+    scene = Scene(kernel=REAL)
+    scene.connection().close()
+    scene.a.power_off()
+    scene.world.client.forget_neighbours()
+    assert scene.end_of(scene.dial(label="new"), 10.0) == (errno.EHOSTUNREACH, about(3.06, 0.05))
+
+
 def test_an_idle_neighbour_grows_stale_and_is_found_again() -> None:
     scene = Scene()
     sock = scene.connection()

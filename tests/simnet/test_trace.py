@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from outlast.testing.simnet.packet import Segment
+from tests.house.sources import ROOT
 from tests.simnet.scene import NODELAY, Program, Scene, echo, keepalive
 
 
@@ -48,6 +53,24 @@ def test_a_trace_tells_what_happened() -> None:
 def test_the_same_seed_gives_the_same_trace() -> None:
     assert incident(3).lines == incident(3).lines
     assert incident(3).lines != incident(4).lines
+
+
+PROGRAM = "from tests.simnet.test_trace import incident; print(chr(10).join(incident(3).lines))"
+
+
+def test_the_same_trace_whatever_the_hashes_are() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert [text.decode().splitlines() for text in told] == [incident(3).lines]
 
 
 def test_nothing_is_formatted_without_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:

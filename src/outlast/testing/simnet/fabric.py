@@ -138,11 +138,12 @@ class Fabric:
         return one.up and other.up and not parted
 
     def answers(self, asker: Host, address: str) -> Host | None:
-        """Who answers when `asker` asks for an address: its host, or the box before it."""
+        """Who answers when `asker` asks for an address: its host, or what stands before it."""
         owner = self._owners.get(address)
-        if owner is None or not (self.joined(asker, owner) or (owner.link.box and asker.up)):
+        if owner is None:
             return None
-        return owner
+        before = owner.link.routed or owner.link.box is not None
+        return owner if self.joined(asker, owner) or (before and asker.up) else None
 
     def part(self, one: Host, other: Host, *, parted: bool = True) -> None:
         """Cut two hosts off from each other, or join them again."""

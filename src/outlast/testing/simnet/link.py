@@ -66,7 +66,7 @@ class Direction:
 class Link:
     """One host's cable."""
 
-    __slots__ = ("_changed", "away", "box", "plugged", "towards")
+    __slots__ = ("_changed", "away", "box", "plugged", "routed", "towards")
 
     def __init__(self, name: str, draws: Draws, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -74,6 +74,7 @@ class Link:
         self.away = Direction(f"from {name}", draws)
         self.plugged = True
         self.box: Middlebox | None = None
+        self.routed = False  # behind a router, which answers for its address whatever happens
 
     @property
     def plain(self) -> bool:

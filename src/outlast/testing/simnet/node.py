@@ -239,6 +239,15 @@ class Node:
         self.note(f"{self.name}: middlebox")
         return box
 
+    def forget_neighbours(self) -> None:
+        """Forget who has which address on the link: the next packet to each asks anew.
+
+        Towards a host that is off it ends in EHOSTUNREACH 3 s later.
+        """
+        self.kernel.fabric.disturbed()
+        self.kernel.neighbours.flush()
+        self.note(f"{self.name}: forgets its neighbours")
+
     def lose_ipv6(self) -> None:
         """Lose every IPv6 packet to and from the node, as where only IPv4 is really routed."""
         self.kernel.fabric.disturbed()

@@ -79,13 +79,16 @@ class World:
         """The Services by their names."""
         return self._services
 
-    def node(self, name: str, *, kernel: Kernel | None = None) -> Node:
-        """Add a node."""
+    def node(self, name: str, *, kernel: Kernel | None = None, routed: bool = False) -> Node:
+        """Add a node. `routed`: behind a router, so that its death is silence and nothing else;
+        on the client's own link it ends in EHOSTUNREACH after half a minute or so.
+        """
         if not name or name in self._nodes or name == self.client.name:
             raise ValueError(f"node name {name!r} is empty or taken; right: net.node('a')")
         if len(self._nodes) >= _MOST_NODES:
             raise RuntimeError(f"a world has at most {_MOST_NODES} nodes")
         node = self.node_type(self, name, len(self._nodes) + 1, kernel or self.kernel)
+        node.kernel.link.routed = routed
         self._nodes[name] = self._equip(node)
         return node
 
