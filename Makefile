@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness differential bench bench-speed bench-incident clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness differential bench bench-speed bench-incident bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -58,7 +58,10 @@ differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simul
 liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets; prints the figures, 5 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_liveness.py tests/lab/test_probes.py
 
-bench: bench-speed bench-incident  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
+bench: bench-speed bench-incident bench-simnet  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
+
+bench-simnet: $(VENV)/.dev  ## what the simulated network costs; fails where its limits do not hold
+	$(BIN)/python benchmarks/simnet.py
 
 bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, an hour
 	$(BENCH)/bin/python benchmarks/import_cost.py

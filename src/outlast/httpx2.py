@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from typing_extensions import Unpack
 
+    from outlast.net.seam import Network
     from outlast.policy import Policy
 
 __all__ = ["AsyncTransport", "Transport", "async_client", "client"]
@@ -95,6 +96,7 @@ class _Arguments(TypedDict, total=False):
     default_encoding: str | Callable[[bytes], str | None]
     policy: Policy | None
     targets: Mapping[str, str] | None
+    network: Network | None
 
 
 class ClientArguments(_Arguments, total=False):
@@ -113,8 +115,8 @@ class AsyncClientArguments(_Arguments, total=False):
 def client(**given: Unpack[ClientArguments]) -> httpx2.Client:
     """An `httpx2.Client` that outlives its endpoints, with all its arguments honoured.
 
-    Takes what `httpx2.Client` takes, but for `transport`, and `policy` and `targets`; see
-    `outlast.client`.
+    Takes what `httpx2.Client` takes, but for `transport`, and `policy`, `targets` and `network`;
+    see `outlast.client`.
     """
     return build_client(HTTPX2, httpx2.Client, Transport, given)
 

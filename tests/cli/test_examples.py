@@ -18,6 +18,7 @@ SAID = {
         "both are gone: connect failed",
         "ECONNREFUSED",
     ],
+    "simulated_outage": ["outlast: 480 answered, 0 errors in 60 virtual seconds"],
     "static_targets": ["both are there: {'pod': ", "a is gone:      {'pod': 'b'}"],
 }
 

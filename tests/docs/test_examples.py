@@ -2,8 +2,9 @@
 
 A `python` block runs here: the blocks of a page in order, in one namespace, `await` allowed, once
 with asyncio and once with trio. The addresses that examples use lead to servers on the loopback
-address. A `python lab` block runs on the kernel lab; functions called `test_*` are then called. A
-`text` block below the comment `<!-- prints -->` is what the block before it prints.
+address. A `python lab` block runs on the kernel lab, a `python simnet` block on the simulated
+network; functions called `test_*` are then called. A `text` block below the comment
+`<!-- prints -->` is what the block before it prints.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import anyio
 import h11
 import pytest
 
-from outlast.testing import KernelLab
+from outlast.testing import KernelLab, SimNet
 from tests.docs.pages import Block, Page, page, pages
 
 BACKENDS = ("asyncio", "trio")
@@ -130,8 +131,25 @@ def test_examples_run_on_the_lab(name: str) -> None:
         test()
 
 
+@pytest.mark.parametrize("name", [p.name for p in pages() if p.blocks("python simnet")])
+def test_examples_run_on_the_simulated_network(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the guard's own sleep would be what is named
+    shown, names = page(name), dict[str, Any](__name__="example")
+    for block in shown.blocks("python simnet"):
+        run(shown, block, names, "asyncio")
+    tests = [value for key, value in names.items() if key.startswith("test_")]
+    assert tests
+    for test in tests:
+        if not inspect.iscoroutinefunction(test):
+            test()
+            continue
+        for backend in BACKENDS:
+            with SimNet(traced=True) as net:
+                net.run(test, net, backend=backend)
+
+
 def test_python_is_either_run_or_run_on_the_lab() -> None:
-    known = {"python", "python lab", "text", "console", ""}
+    known = {"python", "python lab", "python simnet", "text", "console", ""}
     for shown in pages():
         infos = {line[3:] for line in shown.text.splitlines() if line.startswith("```")}
         assert infos <= known, shown.name

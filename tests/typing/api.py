@@ -15,6 +15,7 @@ from typing_extensions import assert_type
 
 import outlast
 import outlast.httpx2
+from outlast.testing import SimNet
 
 
 def transports(context: ssl.SSLContext) -> None:
@@ -64,13 +65,14 @@ def clients(context: ssl.SSLContext) -> None:
         targets={"http://orders:8080": "static://10.0.0.1:8080"},
     )
     outlast.client(proxy="http://proxy:3128", limits=None, mounts=None, policy=None, targets=None)
+    outlast.client(network=SimNet(seed=7))
 
 
 async def async_clients() -> None:
     assert_type(outlast.async_client(), httpx.AsyncClient)
     async with outlast.async_client(http2=True, timeout=None) as client:
         assert_type(await client.get("http://a"), httpx.Response)
-    outlast.async_client(mounts={"http://": outlast.AsyncTransport()})
+    outlast.async_client(mounts={"http://": outlast.AsyncTransport()}, network=SimNet())
 
 
 def the_other_family() -> None:

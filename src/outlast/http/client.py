@@ -22,7 +22,8 @@ __all__ = ["build_client", "signature_like"]
 C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
-ITS_OWN = ("verify", "cert", "http1", "http2", "limits", "policy", "targets")  # the transport's
+# The transport's.
+ITS_OWN = ("verify", "cert", "http1", "http2", "limits", "policy", "targets", "network")
 REFUSED = {
     "transport": "it makes the transport itself; give your own to the client's class",
     "app": "give a WSGITransport or ASGITransport to the client's class",
@@ -78,12 +79,13 @@ def _environment(
 
 def signature_like(client: Callable[..., Any]) -> Callable[[F], F]:
     """Shows a function's arguments as they are: the client's, but for those that are refused,
-    and `policy` and `targets`. For readers and tools; type checkers see the typed dictionary."""
+    and `policy`, `targets` and `network`. For readers and tools; type checkers see the typed
+    dictionary."""
 
     def decorate(function: F) -> F:
         theirs = inspect.signature(client).parameters
         shown = {name: each for name, each in theirs.items() if name not in REFUSED}
-        for name in ("limits", "policy", "targets"):  # None: this library's defaults
+        for name in ("limits", "policy", "targets", "network"):  # None: this library's defaults
             shown[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
         vars(function)["__signature__"] = inspect.Signature(
             list(shown.values()), return_annotation=client

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from typing_extensions import Unpack
 
+    from outlast.net.seam import Network
     from outlast.policy import Policy
 
 __all__ = ["AsyncTransport", "Transport", "async_client", "client"]
@@ -47,7 +48,8 @@ class Transport(SyncShell[httpx.Request, httpx.Response, AnyProxy], httpx.BaseTr
     policy: a `Policy`; the defaults need no thought. Of its `idle_expiry` and the limits'
         `keepalive_expiry`, the shorter holds.
     targets: origin to target, such as {"http://orders.shop.svc:8080": "static://10.0.0.1:80"}.
-    network: where connections go; the kernel's network if not given.
+    network: where connections go: an `outlast.testing.SimNet`, in tests; the kernel's network if
+        not given.
 
     Raises ValueError for arguments that are wrong, or that this version cannot serve yet.
     Thread-safe. Requests raise httpx's exceptions, with the call's time line in `.report`;
@@ -89,6 +91,7 @@ class _Arguments(TypedDict, total=False):
     default_encoding: str | Callable[[bytes], str]
     policy: Policy | None
     targets: Mapping[str, str] | None
+    network: Network | None
 
 
 class ClientArguments(_Arguments, total=False):
@@ -107,8 +110,8 @@ class AsyncClientArguments(_Arguments, total=False):
 def client(**given: Unpack[ClientArguments]) -> httpx.Client:
     """An `httpx.Client` that outlives its endpoints, with all its arguments honoured.
 
-    Takes what `httpx.Client` takes, but for `transport`, and `policy` and `targets` as
-    `Transport` does. httpx itself drops verify, cert, http1, http2, limits and the environment's
+    Takes what `httpx.Client` takes, but for `transport`, and `policy`, `targets` and `network`
+    as `Transport` does. httpx itself drops verify, cert, http1, http2, limits and the environment's
     proxies when it is given a transport; here they make it. Raises what the client and
     `Transport` raise for wrong arguments; TypeError for `transport`.
     """

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from outlast.testing.kernel_lab import KernelLab
+    from outlast.testing.simnet.faults import draw_faults
+    from outlast.testing.simnet.faults import schedule as schedule_faults
     from outlast.testing.simnet.handlers import Request, Response
     from outlast.testing.simnet.net import SimNet
     from outlast.testing.simnet.service import NodePort
@@ -25,15 +27,27 @@ _HOME = {
     "Response": "outlast.testing.simnet.handlers",
     "SimNet": "outlast.testing.simnet.net",
     "SimStalled": "outlast.testing.simnet.stall",
+    "draw_faults": "outlast.testing.simnet.faults",
+    "schedule_faults": "outlast.testing.simnet.faults",
 }
 
-__all__ = ["KernelLab", "NodePort", "Request", "Response", "SimNet", "SimStalled"]
+__all__ = [
+    "KernelLab",
+    "NodePort",
+    "Request",
+    "Response",
+    "SimNet",
+    "SimStalled",
+    "draw_faults",
+    "schedule_faults",
+]
 
 
 def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
+    inside = "schedule" if name == "schedule_faults" else name
+    value: object = getattr(importlib.import_module(home), inside)
     globals()[name] = value
     return value
