@@ -76,7 +76,8 @@ def test_only_some_may_be_suspect_in_haste() -> None:
     assert not tolerance.hasty(100.9)
     assert [tolerance.hasty(101.1) for _ in range(2)] == [True, False]
     assert [tolerance.hasty(500.0) for _ in range(12)] == [True] * 10 + [False] * 2
-    assert not tolerance.hasty(400.0), "a clock of another thread may be a little behind"
+    for now in (499.9, 500.5):  # the clock of another thread may be a little behind
+        assert not tolerance.hasty(now)
 
 
 def test_of_a_thousand_waits_four_in_a_hundred_may() -> None:

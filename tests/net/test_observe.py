@@ -108,8 +108,10 @@ def test_keepalive_is_hurried_once_and_put_back_once(end: str) -> None:
 def test_keepalive_of_the_callers_own_is_left_alone() -> None:
     connection = Connection(keepalive=None)
     made = observer(connection)
-    look(made, replace(SLOW, heard=1.0), 1.2)
-    made.end(2.0)
+    for now in (1.2, 9.2):
+        look(made, replace(SLOW, heard=now), now)
+        assert made.watch.next_look >= now + 1.0, "no probes come that were worth a look"
+    made.end(10.0)
     assert connection.trail == []
 
 

@@ -142,7 +142,6 @@ class HeldSocket:
         "_ours",
         "_owner",
         "_standing",
-        "_theirs",
         "address",
         "gone",
     )
@@ -157,7 +156,6 @@ class HeldSocket:
         self._before: Keepalive | None = None  # what stood before ours does
         self._ours: Keepalive | None = None
         self._standing = 0.0  # the user timeout that we have set; 0 for none
-        self._theirs = False  # another one stands: the owner's
         with self.borrowed() as sock:
             if sock is None or sock.family not in _INTERNET or sock.type != socket.SOCK_STREAM:
                 raise ValueError(f"{source!r} is no TCP socket; give {FORMS}")
@@ -232,7 +230,7 @@ class HeldSocket:
 
     def limit(self, seconds: float) -> None:
         """See `Held.limit`."""
-        if seconds == self._standing or self._theirs:
+        if seconds == self._standing:
             return
         with self.borrowed() as sock, contextlib.suppress(OSError):
             if sock is not None:
@@ -249,8 +247,7 @@ class HeldSocket:
         if option is None:
             return
         held = sock.getsockopt(socket.IPPROTO_TCP, option)
-        self._theirs = held != user_timeout_option(self._standing)[1]
-        if not self._theirs:
+        if held == user_timeout_option(self._standing)[1]:  # else it is the owner's
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
             self._standing = seconds
 
