@@ -9,6 +9,7 @@ import pytest
 
 from outlast.testing.simnet.host import Option
 from outlast.testing.simnet.rules import Kernel
+from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import CLOSED, ESTABLISHED
 from tests.simnet.scene import (
     NODELAY,
@@ -116,6 +117,48 @@ def test_a_silence_shorter_than_the_idle_time_is_waited_for() -> None:
     sock.setsockopt(TCP, 4, 1)
     heard = sock.tcp_info().last_ack_recv
     assert scene.when(lambda: sock.tcp_info().last_ack_recv < heard, 5.0) == about(0.7, 0.04)
+
+
+# -- loss --------------------------------------------------------------------------------------
+
+REQUESTS = 80
+
+
+@pytest.mark.parametrize(
+    ("loss", "keep", "suspect", "suspects", "killed"),
+    [
+        (0.05, (5, 2, 3), 2, 8, 1),
+        (0.30, (5, 2, 3), 2, 77, 53),
+        (0.05, (5, 1, 6), 3, 0, 0),
+        (0.30, (5, 1, 6), 3, 56, 10),
+        (0.05, (1, 1, 6), 3, 4, 0),
+        (0.30, (1, 1, 6), 3, 79, 2),
+    ],
+)
+def test_live_peers_behind_a_lossy_link(
+    loss: float, keep: tuple[int, int, int], suspect: int, suspects: int, killed: int
+) -> None:
+    """Acknowledged requests that wait a minute; the counts are those of one run on the kernel."""
+    scene = Scene(kernel=REAL)
+    options = [NODELAY, *keepalive(*keep), user_timeout(11_000)]
+    socks = [scene.dial(*options, label=f"c{number}") for number in range(REQUESTS)]
+    scene.run(1.0)
+    for sock in socks:
+        sock.send(b"request")
+    scene.run(0.2)
+    scene.a.lose(loss)
+    scene.run(0.0015)  # off the kernel's ticks, so that no probe is seen before its answer
+    doubted = set()
+    for _ in range(300):
+        scene.run(0.2)
+        doubted |= {sock for sock in socks if sock.state == ESTABLISHED and doubtful(sock, suspect)}
+    assert len(doubted) == pytest.approx(suspects, abs=13)
+    assert sum(sock.state == CLOSED for sock in socks) == pytest.approx(killed, abs=13)
+
+
+def doubtful(sock: SimSocket, suspect: int) -> bool:
+    info = sock.tcp_info()
+    return info.probes >= suspect and not info.unacked
 
 
 # -- rest --------------------------------------------------------------------------------------
