@@ -83,8 +83,9 @@ def test_long_rows(row: Row, figures: Callable[[str], None]) -> None:
 
 
 def test_the_page_has_every_row() -> None:
+    names = [row.name for row in BRIEF + LONG]
     rows = page("docs/simnet-and-kernel.md").rows()
-    assert [row[0] for row in rows][-len(BRIEF + LONG) :] == [row.name for row in BRIEF + LONG]
+    assert [row[0] for row in rows if row[0] in names] == names
 
 
 @pytest.mark.parametrize("name", ["in flight", "gone, in flight", "in flight, keepalive 1/1/3"])
