@@ -38,9 +38,9 @@ def lacking(row: Row) -> str | None:
 
 
 def _install(package: str) -> bool:
-    """Install a Debian package. Not below a user namespace, where root is root in name only."""
+    """Install a Debian package, if we may."""
     apt = shutil.which("apt-get")
-    if apt is None or os.geteuid() != 0:
+    if apt is None or not _root():
         return False
     print(f"installing {package} with apt-get", flush=True)
     # Without a run level (init(8)), Debian's invoke-rc.d does not start the package's service.
@@ -48,6 +48,15 @@ def _install(package: str) -> bool:
     for words in (["update"], ["install", "--yes", "--no-install-recommends", package]):
         subprocess.run([apt, *words], env=quiet, capture_output=True, check=False)
     return bool(find(package))
+
+
+def _root() -> bool:
+    """Whether we are the machine's own root, and not that of a user namespace in name only."""
+    try:
+        ids = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+    except OSError:
+        return False
+    return os.geteuid() == 0 and ids == ["0", "0", "4294967295"]  # user_namespaces(7): all of them
 
 
 def version(program: str) -> str:
