@@ -101,6 +101,16 @@ def echo(sock: SimSocket) -> None:
         sock.close()
 
 
+def pod_of(sock: SimSocket, *pods: Pod) -> str:
+    """The pod that has the far end."""
+    for pod in pods:
+        program = pod.program
+        assert isinstance(program, Program)
+        if any(peer.remote == sock.local for peer in program.accepted):
+            return pod.name
+    return "nobody"
+
+
 class Scene:
     """A world with a client node and node `a` whose only pod runs `program`."""
 

@@ -1,4 +1,4 @@
-"""NodePorts: both traffic policies, nodes without a pod, the health check (facts 9.3, incident B)."""
+"""NodePorts: both traffic policies, nodes without a pod, the health check (facts 9.3)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from outlast.testing.simnet.service import NodePort, Service
 from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import ESTABLISHED
-from tests.simnet.scene import NODELAY, Program, Scene, echo, keepalive
-from tests.simnet.test_services import pod_of
+from tests.simnet.scene import NODELAY, Program, Scene, echo, keepalive, pod_of
 
 
 class Cluster(Scene):

@@ -10,12 +10,11 @@ from outlast.testing.simnet.conntrack import Entry, Table
 from outlast.testing.simnet.dns import Answer
 from outlast.testing.simnet.host import Host
 from outlast.testing.simnet.packet import ACK, FIN, RST, SYN, Segment
-from outlast.testing.simnet.pod import Pod
 from outlast.testing.simnet.proxy import Proxy
 from outlast.testing.simnet.rules import SECOND, Kernel
 from outlast.testing.simnet.sockets import SimSocket
 from outlast.testing.simnet.states import ESTABLISHED
-from tests.simnet.scene import NODELAY, SOCKET, Program, Scene, echo
+from tests.simnet.scene import NODELAY, SOCKET, Program, Scene, echo, pod_of
 
 ORDERS = "orders.shop.svc:80"
 REUSE = (SOCKET, 2, 1)
@@ -44,16 +43,6 @@ class Two(Scene):
         result = "alive" if took is not None and not sock.error else "dead"
         sock.abort()
         return result
-
-
-def pod_of(sock: SimSocket, *pods: Pod) -> str:
-    """The pod that has the far end."""
-    for pod in pods:
-        program = pod.program
-        assert isinstance(program, Program)
-        if any(peer.remote == sock.local for peer in program.accepted):
-            return pod.name
-    return "nobody"
 
 
 def test_a_new_port_draws_again() -> None:
