@@ -153,6 +153,10 @@ def _somebody_waits_for_idleness() -> bool:
 class _InOrder(Random):
     """In the place of trio's generator: its shuffle puts tasks in order."""
 
+    def __new__(cls, *_args: object) -> _InOrder:
+        """Python 3.10 would take the arguments for a seed."""
+        return super().__new__(cls)
+
     def __init__(self, order: Callable[[list[Any]], None]) -> None:
         super().__init__(0)
         self._order = order

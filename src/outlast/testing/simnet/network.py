@@ -32,6 +32,10 @@ EPOCH = 1_893_456_000.0
 class KeyedRandom(Random):
     """Draws keyed by (seed, name, who draws, how often it has): never by the order of all draws."""
 
+    def __new__(cls, *_args: object) -> KeyedRandom:
+        """Python 3.10 would take the arguments for a seed."""
+        return super().__new__(cls)
+
     def __init__(self, draws: Draws, name: str, worker: Callable[[], str]) -> None:
         self._draws = draws
         self._name = name

@@ -213,8 +213,18 @@ class PodTransport(asyncio.Transport):
         if not self._lost:
             self._lost = self._closing = True
             self._kept.clear()
-            self._protocol.connection_lost(None)
+            self._over(None)
 
     def _tell_end(self, error: OSError | None) -> None:
-        self._protocol.connection_lost(error)
+        self._over(error)
         self._gone(self)
+
+    def _over(self, error: OSError | None) -> None:
+        above = getattr(self._protocol, "_app_transport", None)
+        self._protocol.connection_lost(error)
+        if above is not None:  # asyncio's TLS layer of Python 3.10 would call it unclosed
+            above._closed = True
+
+    def _force_close(self, error: OSError | None) -> None:
+        """What asyncio's TLS layer of Python 3.10 calls when it meets a broken peer."""
+        self._lose(error)
