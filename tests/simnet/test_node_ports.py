@@ -91,6 +91,16 @@ def test_a_cluster_node_port_goes_anywhere_and_hides_the_client() -> None:
     assert sock.recv(10) is None, "the node in the middle is part of the connection"
 
 
+def test_a_cluster_node_port_finds_a_pod_of_the_node_itself() -> None:
+    """There too the client is hidden: the answer goes through the translation back."""
+    net = Cluster(NodePort(32727))
+    net.router.remove(net.b)
+    sock = net.dial_node(net.a.host)
+    assert net.answered(sock) == b"hello"
+    assert isinstance(net.pod.program, Program)
+    assert [peer.remote[0] for peer in net.pod.program.accepted] == [net.a.host]
+
+
 def test_a_node_in_the_middle_passes_errors_on() -> None:
     net = Cluster(NodePort(32727))
     net.answered(net.dial_node(net.c.host, label="first"))

@@ -62,7 +62,7 @@ class Proxy:
         entry = self.table.find_reply(segment.src, segment.dst, now)
         if entry is not None and entry.vip[0] == self._host.address:
             entry.seen(segment, now, reply=True)
-            segment.src = entry.vip
+            segment.src, segment.dst = entry.vip, entry.client
 
     def _track(
         self,
