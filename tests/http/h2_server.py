@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import h2.config
 import h2.connection
 import h2.events
+import h2.exceptions
 
 from tests.http.servers import Peer, Seen
 
@@ -30,7 +33,8 @@ def serve_h2(peer: Peer) -> None:
                 machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2.events.StreamEnded):
                 head, body = heads.pop(event.stream_id), bodies.pop(event.stream_id)
-                answer(peer, machine, event.stream_id, head, body)
+                with contextlib.suppress(h2.exceptions.ProtocolError):  # it was let go meanwhile
+                    answer(peer, machine, event.stream_id, head, body)
 
 
 def answer(

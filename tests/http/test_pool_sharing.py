@@ -111,6 +111,12 @@ class SharingMachine(RuleBasedStateMachine):
         else:  # its time has come
             assert self.pool.collect(ticket, self.now) is None
 
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def hurry(self, data: st.DataObject) -> None:
+        ticket = data.draw(st.sampled_from(self.waiting), label="of those who wait")
+        self.close(self.pool.hurry(ticket))
+
     @precondition(lambda self: self.dials)
     @rule(data=st.data(), capacity=kinds, address=st.sampled_from([A, A, B]))
     def win(self, data: st.DataObject, capacity: int, address: Address) -> None:
@@ -233,6 +239,29 @@ def test_those_behind_a_dial_wait_for_one_more_if_they_do_not_all_fit() -> None:
     assert pool.counts() == {"places": 2, "idle": 0, "busy": 1, "waiting": 6}
     pool.free_place(0.0, ORDERS)  # that dial fails: the next takes its place
     assert [ticket.grant for ticket in line[3:]] == [PLACE, *[None] * 5]
+
+
+def test_one_at_a_time_of_those_behind_a_dial_dials_too() -> None:
+    """When it has lasted for long; whichever is won first serves all."""
+    pool = make_pool(connections=3)
+    asked = Want(ORDERS, (A,), ENDLESS, True)
+    assert pool.take(asked, 0.0)[0] is PLACE
+    line = [Ticket(ORDERS, frozenset(), Bell(pool), True) for _ in range(4)]
+    for ticket in line:
+        pool.queue(ticket, asked, 0.0)
+    for ticket in reversed(line):
+        assert pool.hurry(ticket) == []
+    assert [ticket.grant for ticket in line] == [PLACE, None, None, None]
+    for ticket in reversed(line):
+        pool.hurry(ticket)
+        pool.hurry(ticket)
+    assert [ticket.grant for ticket in line] == [PLACE, PLACE, None, None]
+    pool.hurry(line[2])
+    assert line[2].grant is None, "there is no place left"
+    made = connection()
+    made.session = cast(Any, Session(9))
+    pool.adopt(made, 3.0)
+    assert [ticket.grant for ticket in line[2:]] == [made, made]
 
 
 def test_the_end_of_one_exchange_makes_room_for_another() -> None:

@@ -143,9 +143,10 @@ class Answer:
             except OSError as error:
                 message = f"read from {lease.address}: {error}"
                 raise self._failure(lease, "ReadError", message, error) from error
-            if call.now() >= until:
+            now = call.now()
+            if now >= until:
                 break
-            await Wait(exchange.interests(writing=False), until)
+            await Wait(exchange.interests(writing=False), min(until, now + exchange.patience))
         message = f"no more of the body from {lease.address} within {call.words(seconds)}"
         raise self._failure(lease, "ReadTimeout", message, None)
 

@@ -21,7 +21,8 @@ from outlast.net.seam import WAKE, Stream, Wait
 
 __all__ = ["Checkout", "check_out"]
 
-ABANDONED = 1.0  # seconds between looks for places that garbage-collected answers held
+# Seconds between looks for places that garbage-collected answers held, and for a dial of one's own.
+ABANDONED = 1.0
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
@@ -92,6 +93,7 @@ class Checkout:
             while ticket.grant is None and (now := call.now()) < until:
                 await Wait(((ticket.waiter, WAKE),), min(until, now + ABANDONED))
                 self.engine.tidy()
+                self.engine.close(pool.hurry(ticket))
         except BaseException:
             self.engine.close(pool.leave(ticket, call.now()))
             raise

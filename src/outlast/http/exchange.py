@@ -86,6 +86,10 @@ class Exchange(Protocol):
     def pull(self) -> bool:
         """Take in what has arrived; True if there was something. Raises OSError."""
 
+    @property
+    def patience(self) -> float:
+        """Seconds after which `pull` is asked again though nothing of `interests` was ready."""
+
     def interests(self, *, writing: bool) -> Sequence[Interest]:
         """What to wait for: an answer, and with `writing` room for more of the request."""
 

@@ -7,6 +7,7 @@ connection's use.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -140,6 +141,11 @@ class H1Exchange:
             self.ended = True
         self._h11.receive_data(data)
         return True
+
+    @property
+    def patience(self) -> float:
+        """See `Exchange.patience`."""
+        return math.inf
 
     def interests(self, *, writing: bool) -> Sequence[Interest]:
         """See `Exchange.interests`."""

@@ -26,6 +26,7 @@ NOT_IN_H2 = frozenset(
     {b"host", b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 )
 CREDIT = 1 << 18  # stream credit is returned in pieces of this size
+LOOK = 0.5  # seconds after which one who waits looks itself: whoever reads for it may be held up
 
 
 class H2Exchange:
@@ -158,9 +159,16 @@ class H2Exchange:
 
     # -- in --------------------------------------------------------------------------------
 
+    @property
+    def patience(self) -> float:
+        """See `Exchange.patience`."""
+        return LOOK
+
     def interests(self, *, writing: bool) -> Sequence[Interest]:
         """See `Exchange.interests`."""
         session = self._session
+        if self._waiter is not None:  # a wait has ended without anything
+            session.move(read=True)
         self.blocked = writing
         waiter = self._waiter = session.network.waiter()
         # Asked once somebody can wake it: what has come just before would have woken nobody.
@@ -175,7 +183,7 @@ class H2Exchange:
         """See `Exchange.pull`."""
         session = self._session
         self._waiter = None
-        if session.take_part(self):
+        if session.take_part(self) or not self._events:
             session.move(read=True)
         if isinstance(session.failure, OSError) and not self._events:
             raise session.failure

@@ -66,6 +66,18 @@ class Pool:
         self._ring()
         return dead
 
+    def hurry(self, ticket: Ticket) -> list[Connection]:
+        """A caller has waited for another's dial for long. The first of those who do dials too, if
+        there is a place: the other may be held up. Returns what must be closed."""
+        dead: list[Connection] = []
+        with self._lock:
+            line = self._expecting.get(ticket.route)
+            if line and next(iter(line)) is ticket and self._make_room(dead):
+                del line[ticket]
+                self._grant(ticket, PLACE)
+        self._ring()
+        return dead
+
     def collect(self, ticket: Ticket, now: float) -> Connection | Grant | None:
         """Leave the line with what was granted, if there was anything."""
         with self._lock:

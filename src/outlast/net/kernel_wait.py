@@ -347,7 +347,7 @@ async def _park_in_loop(waiter: KernelWaiter) -> None:
     thread, token = threading.get_ident(), current_token()
 
     def notify() -> None:
-        if threading.get_ident() == thread:
+        if threading.get_ident() == thread and _runs(token):
             event.set()
         else:
             _set_from_outside(token, event.set)
@@ -359,6 +359,17 @@ async def _park_in_loop(waiter: KernelWaiter) -> None:
         await event.wait()
     finally:
         waiter.arm(None)
+
+
+def _runs(token: EventLoopToken) -> bool:
+    """Whether this loop is the one that runs in this thread: it may be over, or stand still below
+    another one."""
+    from anyio.lowlevel import current_token
+
+    try:
+        return current_token() == token
+    except RuntimeError:  # no loop runs here
+        return False
 
 
 def _set_from_outside(token: EventLoopToken, action: Callable[[], object]) -> None:
