@@ -79,6 +79,29 @@ def test_tasks_wake_each_other(sim: Simulation, backend: str) -> None:
     assert trail == ["wakes", "woken 3"]
 
 
+def test_a_sleep_after_a_wake_is_as_long_as_it_says(sim: Simulation, backend: str) -> None:
+    """What has woken a loop is done with before it rests again, and wakes it no second time."""
+    slept: list[float] = []
+
+    async def main() -> None:
+        waiter = sim.waiter()
+
+        async def sleeper() -> None:
+            await sim.wait_async(Wait(((waiter, WAKE),)))
+            begun = sim.timeline.now
+            await anyio.sleep(3)
+            slept.append((sim.timeline.now - begun) / 1e6)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(sleeper)
+            await anyio.sleep(1)
+            waiter.wake()
+            await anyio.sleep(HOUR)
+
+    run(sim, main, backend)
+    assert slept == [3]
+
+
 def test_tasks_of_one_instant_run_in_the_order_of_their_making(
     sim: Simulation, backend: str
 ) -> None:

@@ -55,13 +55,14 @@ class SimLoop(BareLoop):
             self.turns.breathe(self.party)
         elif not self.party.inbox:
             until = math.inf if timeout is None else self._clock.now() + timeout
+            when = self._clock.micros(until)
             try:
-                self.turns.park(self.party, self._clock.micros(until))
+                self.turns.park(self.party, when)
             except SimStalled:
                 self._told = True
                 raise
-            if timeout is not None and not self.party.inbox:
-                self._clock.reached(until)
+            if when is not None and self._clock.timeline.now >= when:
+                self._clock.reached(until)  # else it was woken, maybe for what it has done already
         inbox, self.party.inbox = self.party.inbox, []
         for action in inbox:
             action()
