@@ -127,6 +127,11 @@ def nothing_left_behind() -> Iterator[None]:
         pytest.fail("left behind: " + "; ".join(left), pytrace=False)
 
 
+def working_threads() -> int:
+    """How many threads there are, apart from the background one, which comes and goes by itself."""
+    return sum(thread.name != BACKGROUND for thread in threading.enumerate())
+
+
 def leaked_threads(before: set[threading.Thread]) -> list[str]:
     """Threads begun since that do not end within the grace time."""
     until = time.monotonic() + GRACE

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from typing import Any
 
 import h2.config
@@ -25,6 +24,7 @@ import wsproto.events
 
 import outlast
 import outlast.httpx2
+from tests.guards import working_threads
 from tests.http.cases.tls import client_context, server_context
 from tests.http.servers import BOUND, Peer, Server, serve
 from tests.http.streams import World, echo, settled, switching
@@ -349,9 +349,9 @@ def test_a_websocket(world: World, scheme: str) -> None:
                     assert session.receive_text() == "cba"
             assert places(client) == 0
 
-    before = threading.active_count()
+    before = working_threads()
     context = server_context("127.0.0.1") if scheme == "wss" else None
     with Server(websocket, context=context) as server:
         url = f"{scheme}://{server.address}/chat"
         world.run(case)
-    assert threading.active_count() <= before + 1
+    assert working_threads() <= before + 1

@@ -7,7 +7,6 @@ FR-14) stand beside the dialler's tests; FR-01 and FR-13 are incident A itself.
 from __future__ import annotations
 
 import errno
-import threading
 import time
 from collections.abc import Callable
 
@@ -16,6 +15,7 @@ import pytest
 
 import outlast
 from outlast.testing import KernelLab
+from tests.guards import working_threads
 from tests.lab.load import threads
 from tests.lab.test_incident_a import held
 
@@ -163,14 +163,14 @@ def test_fr62_same_family_is_raced_in_sync_code(lab: KernelLab) -> None:
     with lab.running():
         slowest = 0.0
         for _ in range(3):  # the order takes turns: once, both silent ones come first
-            before = threading.active_count()
+            before = working_threads()
             with httpx.Client(
                 transport=outlast.Transport(policy=policy, targets=targets)
             ) as client:
                 began = time.monotonic()
                 assert client.get("http://orders").status_code == 200
                 slowest = max(slowest, time.monotonic() - began)
-                assert threading.active_count() == before
+                assert working_threads() == before
     assert 0.4 < slowest < 1.4
 
 

@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from outlast.testing import KernelLab, privileges
 from outlast.testing.kernel_lab import main
+from tests.guards import working_threads
 from tests.lab.wire import ask, children
 
 LIMIT = 30.0
@@ -76,7 +76,7 @@ def test_a_killed_owner_leaves_nothing(lab: KernelLab) -> None:
 
 
 def test_close_leaves_nothing_and_may_be_repeated(lab: KernelLab) -> None:
-    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    files, threads = len(os.listdir("/proc/self/fd")), working_threads()
     net = KernelLab()
     a = net.node("a")
     net.service("orders.shop.svc:8080", pods=[a.pod(), a.pod()])
@@ -90,7 +90,7 @@ def test_close_leaves_nothing_and_may_be_repeated(lab: KernelLab) -> None:
     assert not spaces & spaces_in_use()
     assert not pods & children(os.getpid())
     assert len(os.listdir("/proc/self/fd")) == files
-    assert threading.active_count() == threads
+    assert working_threads() == threads
     assert a.pods[0].counts()["requests"] == 0
 
 

@@ -15,8 +15,18 @@ from tests.net.far_side import MOMENT, PATIENCE
 NAME = "outlast-background"
 
 
+others: set[threading.Thread] = set()  # the process's own, which watches sockets of other tests
+
+
+@pytest.fixture(autouse=True)
+def begin() -> None:
+    others.clear()
+    others.update(threading.enumerate())
+
+
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == NAME]
+    found = set(threading.enumerate()) - others
+    return [thread for thread in found if thread.name == NAME]
 
 
 def woken(network: KernelNetwork, waiter: Waiter) -> bool:

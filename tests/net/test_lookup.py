@@ -13,6 +13,7 @@ from outlast.net.address import Address
 from outlast.net.kernel_wait import KernelWaiter, wait_in_thread
 from outlast.net.lookup import MAX_THREADS, Resolver, system_addresses
 from outlast.net.seam import WAKE, Lookup, Wait
+from tests.guards import working_threads
 from tests.net.conformance_lookup import at
 from tests.net.far_side import PATIENCE
 from tests.net.kernel_world import KernelWorld
@@ -90,10 +91,10 @@ def test_a_crowd_of_hung_names_has_a_bound() -> None:
         return FOUND
 
     resolver = Resolver(resolve)
-    before = threading.active_count()
+    before = working_threads()
     waiters = [KernelWaiter() for _ in range(MAX_THREADS + 5)]
     lookups = [resolver.start(f"{n}.test", 80, waiter) for n, waiter in enumerate(waiters)]
-    assert threading.active_count() - before == MAX_THREADS
+    assert working_threads() - before == MAX_THREADS
     gate.set()
     for waiter in waiters:
         assert wait_in_thread(Wait(((waiter, WAKE),)))

@@ -79,17 +79,14 @@ def test_a_descriptor_can_be_watched() -> None:
 def test_one_thread_watches_and_ends_by_itself() -> None:
     network = KernelNetwork()
     watching = Sentry(network)
-    names = threading.active_count()
+    before = set(threading.enumerate())
     with pair() as (near, _), pair() as (other, _):
         held = [HeldSocket(near), HeldSocket(other)]
         watched = [watching.take(network, each, 0.0) for each in held]
-        assert threading.active_count() == names + 1
+        (thread,) = set(threading.enumerate()) - before
+        assert (thread.name, thread.daemon) == ("outlast-background", True)
         for each in watched:
             each.set(awaiting=True)  # so that somebody looks at once
-    thread = next(t for t in threading.enumerate() if t.name == "outlast-background")
-    assert thread.daemon
-    for _ in range(int(PATIENCE / 0.05)):
-        if not any(t.name == "outlast-background" for t in threading.enumerate()):
-            break
-        threading.Event().wait(0.05)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
     assert all(each.over for each in watched)
