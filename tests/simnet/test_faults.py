@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 
 import pytest
 
+from outlast import create_connection
+from outlast.testing import SimNet
 from outlast.testing.simnet.packet import SYN
 from outlast.testing.simnet.states import ESTABLISHED
 from tests.simnet.scene import NODELAY, Program, Scene, echo, keepalive
@@ -192,6 +195,58 @@ def test_a_fault_at_the_nth_segment() -> None:
     assert not scene.world.fabric.taps
     with pytest.raises(ValueError, match="the next one is 1"):
         scene.world.at_segment(0, scene.a.power_on)
+
+
+@pytest.mark.parametrize(
+    ("fault", "answered"),
+    [("kill", True), ("reset", True), ("stop", True), ("freeze", True), ("power_off", False)],
+)
+def test_whoever_sends_a_segment_may_be_its_victim(fault: str, answered: bool) -> None:
+    """What a program has handed over is its kernel's to send; what comes behind it stays behind."""
+    net = SimNet()
+    pod = net.node("a").pod()
+    strike = getattr(pod, fault, None) or getattr(pod.node, fault)
+    net.when(lambda segment: segment.src[0] == pod.host and bool(segment.data)).at_segment(
+        1, strike
+    )
+    with net.running():
+        sock = create_connection((pod.host, pod.port), network=net)
+        sock.settimeout(2.0)
+        sock.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi")
+        if answered:
+            assert sock.recv(1000).startswith(b"HTTP/1.1 200")
+        with pytest.raises(TimeoutError) if fault in ("freeze", "power_off") else ends(fault):
+            assert sock.recv(1000) == b""
+        sock.close()
+    net.close()
+    assert pod.counts()["requests"] == 1
+
+
+def ends(fault: str) -> contextlib.AbstractContextManager[object]:
+    """How a connection ends whose program does."""
+    if fault == "reset":
+        return pytest.raises(ConnectionResetError)
+    return contextlib.nullcontext()
+
+
+def test_a_segment_that_waits_for_its_fault_is_overtaken_by_none() -> None:
+    scene = Scene(Program(echo))
+    sock = scene.connection(NODELAY)
+    sent: list[tuple[str, bytes]] = []
+
+    def act() -> None:
+        sent.append(("fault", b""))
+        sock.send(b"3")
+
+    scene.world.when(lambda segment: segment.data == b"1").at_segment(1, act)
+    scene.world.fabric.taps.append(
+        lambda segment: sent.append((segment.src[0], segment.data)) if segment.data else None
+    )
+    sock.send(b"1")
+    sock.send(b"2")
+    scene.run(1.0)
+    assert [data for _, data in sent[:4]] == [b"1", b"", b"2", b"3"]
+    assert sock.recv(10) == b"123"
 
 
 def test_the_first_segment_is_a_syn() -> None:

@@ -32,13 +32,14 @@ class SegmentCount:
             raise ValueError(f"segment {number!r}: the next one is 1; right: at_segment(3, fn)")
         left = number
 
-        def tap(segment: Segment) -> None:
+        def tap(segment: Segment) -> Callable[[], object] | None:
             nonlocal left
             if self._counted(segment):
                 left -= 1
                 if not left:
                     self._fabric.taps.remove(tap)
-                    fn(*args, **kwargs)
+                    return lambda: fn(*args, **kwargs)
+            return None
 
         self._fabric.disturbed()
         self._fabric.taps.append(tap)

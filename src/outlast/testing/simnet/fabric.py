@@ -9,7 +9,7 @@ of any size go through whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +27,8 @@ __all__ = ["Fabric", "Trace", "Way"]
 
 # Who it is about, and what happened; time is the timeline's.
 Trace = Callable[[str, str], None]
+# Sees a packet that is about to leave. What it returns is done before the packet goes on its way.
+Tap = Callable[["Segment"], "Callable[[], object] | None"]
 
 _ON_LINK = tuple(
     ip_network(text)
@@ -51,7 +53,8 @@ class Fabric:
         self.draws = draws
         self.trace: Trace | None = None
         self.resting: dict[Connection, None] = {}
-        self.taps: list[Callable[[Segment], None]] = []  # these see every packet that is sent
+        self.taps: list[Tap] = []  # these see every packet that is sent
+        self._behind: list[tuple[Host, Segment]] = []  # held up by what a tap has in store
         self._owners: dict[str, Host] = {}
         self._parted: set[frozenset[Host]] = set()
         self._routes: dict[str, bool] = {}
@@ -78,9 +81,34 @@ class Fabric:
 
     def carry(self, source: Host, segment: Segment) -> None:
         """Take a packet from `source` to the host that has its destination address."""
-        if self.taps:
-            for tap in tuple(self.taps):
-                tap(segment)
+        if self._behind:
+            self._behind.append((source, segment))
+        elif not self.taps or not self._tapped(source, segment):
+            self._carry(source, segment)
+
+    def _tapped(self, source: Host, segment: Segment) -> bool:
+        """Show a packet to the taps; whether it has to wait for what they have in store.
+
+        That is an event of its own: who sends is in the middle of its work, and may be its victim.
+        """
+        found = [action for tap in tuple(self.taps) if (action := tap(segment)) is not None]
+        if found:
+            self._behind.append((source, segment))
+            self.timeline.after(0, partial(self._act, found), "at a segment")
+        return bool(found)
+
+    def _act(self, actions: Sequence[Callable[[], object]]) -> None:
+        try:
+            for action in actions:
+                action()
+        finally:
+            (source, segment), *others = self._behind
+            self._behind = []
+            self._carry(source, segment)
+            for each in others:
+                self.carry(*each)
+
+    def _carry(self, source: Host, segment: Segment) -> None:
         if self.trace is not None and (segment.data or segment.flags != ACK):
             self.trace(segment.label, f"{source.name} sends {segment!r}")
         target = self._owners.get(segment.dst[0])
