@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -313,3 +315,29 @@ def test_asyncio_does_not_reach_the_real_network(
 ) -> None:
     with pytest.raises(RuntimeError, match=r"AsyncTransport\(network=net\)"):
         run(sim, work, "asyncio")
+
+
+def test_loops_of_two_simulations_run_at_once_and_leave_nothing_behind(backend: str) -> None:
+    run_module = importlib.import_module("trio._core._run")
+    scopes = importlib.import_module("anyio._backends._asyncio").CancelScope
+    before = run_module._r, scopes.__init__
+
+    def play(sim: Simulation) -> list[int]:
+        trail: list[int] = []
+
+        async def main() -> None:
+            async def work(number: int) -> None:
+                for _ in range(20):
+                    await anyio.sleep(1)
+                    trail.append(number)
+
+            async with anyio.create_task_group() as group:
+                for number in range(5):
+                    group.start_soon(work, number)
+
+        sim.run(main, backend, debug=False)
+        return trail
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(play, [Simulation(), Simulation()])) == [list(range(5)) * 20] * 2
+    assert (run_module._r, scopes.__init__) == before

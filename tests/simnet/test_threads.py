@@ -249,3 +249,19 @@ def test_a_plain_thread_that_works_holds_time_back(sim: Simulation) -> None:
         assert sim.wait(Wait(((waiter, WAKE),), HOUR))
         assert sim.now() == 0
         thread.join()
+
+
+def test_two_simulations_do_not_wait_for_each_other() -> None:
+    """Each in a thread of its own: neither is the other's business."""
+
+    def play(sim: Simulation) -> float:
+        with sim.running():
+            threads = [sim.thread(lambda: sim.sleep(5), None) for _ in range(3)]
+            for _ in range(200):
+                sim.sleep(1)
+            for thread in threads:
+                thread.join()
+        return sim.now()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(play, [Simulation(), Simulation()])) == [200, 200]

@@ -11,16 +11,16 @@ time, and what they would reach is not in the simulation.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import importlib
 import math
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+from outlast.testing.simnet.shared import SharedChange
 from outlast.testing.simnet.waiting import Clock
 
-__all__ = ["BareLoop", "in_order"]
+__all__ = ["IN_ORDER", "BareLoop"]
 
 # Two timers are due at once if they are no further apart; well below the timeline's microsecond.
 RESOLUTION = 1e-9
@@ -60,8 +60,7 @@ class _Ordered(dict[Any, None]):
     remove = dict.__delitem__
 
 
-@contextlib.contextmanager
-def in_order() -> Iterator[None]:
+def _order_scopes() -> Callable[[], None]:
     """Have anyio's cancel scopes cancel those within them in the order of their making.
 
     They keep them in a set, by their addresses in memory. An anyio that keeps them in another way
@@ -75,11 +74,14 @@ def in_order() -> Iterator[None]:
         if isinstance(getattr(scope, "_child_scopes", None), set):
             scope._child_scopes = _Ordered()
 
-    scopes.__init__ = begin
-    try:
-        yield
-    finally:
+    def undo() -> None:
         scopes.__init__ = original
+
+    scopes.__init__ = begin
+    return undo
+
+
+IN_ORDER = SharedChange(_order_scopes)
 
 
 class _NoSelector:

@@ -7,8 +7,8 @@ The order in which tasks run that are ready at the same time is trio's secret, a
 is the order in which they became ready, as in asyncio: trio's own switch for deterministic tests
 (in `trio._core._run`, where it is set under Hypothesis) is on during the run, with a shuffle that
 puts them in order. Tasks that one cancellation or one deadline has made ready together come in the
-order of their making, or of their going to sleep. Where a trio has no such switch `in_order` says
-so, and the order of the tasks of one instant is trio's.
+order of their making, or of their going to sleep. Where a trio has no such switch the order of the
+tasks of one instant is trio's.
 
 Refuses to let trio wait for real descriptors while virtual time goes on.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -25,6 +26,7 @@ from typing import Any
 import trio
 
 from outlast.net.seam import Ready, Wait
+from outlast.testing.simnet.shared import SharedChange
 from outlast.testing.simnet.stall import SimStalled
 from outlast.testing.simnet.turns import Turns
 from outlast.testing.simnet.waiting import Attention, Clock
@@ -150,36 +152,49 @@ def _somebody_waits_for_idleness() -> bool:
     return bool(getattr(getattr(context, "runner", None), "waiting_for_idle", ()))
 
 
+_clocks: dict[int, SimTrioClock] = {}  # those that are in use, by their threads
+
+
 class _InOrder(Random):
-    """In the place of trio's generator: its shuffle puts tasks in order."""
-
-    def __new__(cls, *_args: object) -> _InOrder:
-        """Python 3.10 would take the arguments for a seed."""
-        return super().__new__(cls)
-
-    def __init__(self, order: Callable[[list[Any]], None]) -> None:
-        super().__init__(0)
-        self._order = order
+    """In the place of trio's generator: its shuffle puts tasks in order, on our clocks."""
 
     def shuffle(self, x: Any, *_random: Any) -> None:
         """trio takes the last one first."""
-        self._order(x)
+        clock = _clocks.get(threading.get_ident())
+        if clock is None:
+            super().shuffle(x)
+        else:
+            clock.order(x)
+
+
+def _order_tasks() -> Callable[[], None]:
+    """Have trio ask for the order of the tasks of one instant; where it has no switch, nothing."""
+    run: Any = importlib.import_module("trio._core._run")
+    names = ("_ALLOW_DETERMINISTIC_SCHEDULING", "_r")
+    before = {name: getattr(run, name) for name in names if hasattr(run, name)}
+    if len(before) == len(names):
+        run._ALLOW_DETERMINISTIC_SCHEDULING, run._r = True, _InOrder()
+
+    def undo() -> None:
+        for name, value in before.items():
+            setattr(run, name, value)
+
+    return undo
+
+
+_IN_ORDER = SharedChange(_order_tasks)
 
 
 @contextlib.contextmanager
-def in_order(clock: SimTrioClock) -> Iterator[bool]:
-    """Have trio run the tasks of one instant in a fixed order; whether it can."""
-    run: Any = importlib.import_module("trio._core._run")
-    names = ("_ALLOW_DETERMINISTIC_SCHEDULING", "_r")
-    if not all(hasattr(run, name) for name in names):
-        yield False
-        return
-    before = [getattr(run, name) for name in names]
-    run._ALLOW_DETERMINISTIC_SCHEDULING, run._r = True, _InOrder(clock.order)
+def in_order(clock: SimTrioClock) -> Iterator[None]:
+    """Have this thread's trio run the tasks of one instant in a fixed order."""
+    ident = threading.get_ident()
+    _clocks[ident] = clock
     try:
-        yield True
+        with _IN_ORDER:
+            yield
     finally:
-        run._ALLOW_DETERMINISTIC_SCHEDULING, run._r = before
+        del _clocks[ident]
 
 
 async def wait_in_trio(sim: SimTrioClock, clock: Clock, wait: Wait, who: str) -> Ready:

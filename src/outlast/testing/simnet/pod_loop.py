@@ -95,7 +95,7 @@ class PodLoop(BareLoop):
         with self._current():
             self.run_once()
         if self.foreign:
-            self._simulation.turns.stir()
+            self._simulation.turns.outsiders.ran()
         self._arm()
 
     @contextlib.contextmanager
@@ -154,6 +154,12 @@ class PodLoop(BareLoop):
         if self._dead:
             return
         self._dead = True
+        if self._inside:  # by one of its own tasks, which is under way
+            self._simulation.timeline.after(0, lambda: self._bury(vanish), self._name)
+        else:
+            self._bury(vanish)
+
+    def _bury(self, vanish: Callable[[], None]) -> None:
         with self._current():
             vanish()
             for _ in range(ROUNDS):
@@ -165,3 +171,8 @@ class PodLoop(BareLoop):
                 self.run_once()
         self.release_threads()
         self.close()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """As asyncio's own; a process that is gone has nobody to tell."""
+        if not self._dead:
+            super().call_exception_handler(context)

@@ -185,7 +185,7 @@ class Simulation:
     def _run_asyncio(self, main: Callable[[], Coroutine[Any, Any, T]], debug: bool) -> T:
         import anyio
 
-        from outlast.testing.simnet.bare_loop import in_order
+        from outlast.testing.simnet.bare_loop import IN_ORDER
         from outlast.testing.simnet.loop_asyncio import SimLoop
 
         def make() -> SimLoop:
@@ -198,7 +198,7 @@ class Simulation:
             return await main()
 
         options = {"loop_factory": make, "debug": debug}
-        with in_order():
+        with IN_ORDER:
             return anyio.run(root, backend="asyncio", backend_options=options)
 
     def _run_trio(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:

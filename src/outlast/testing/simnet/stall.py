@@ -10,18 +10,15 @@ import linecache
 import os
 import sys
 import sysconfig
-import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
 __all__ = [
     "SimOver",
     "SimStalled",
-    "busy_threads",
     "debugged",
     "frame_of",
     "idle",
-    "others",
     "place_of",
     "within_a_loop",
 ]
@@ -105,22 +102,6 @@ def place_of(ident: int) -> str:
     code = own.f_code
     source = linecache.getline(code.co_filename, own.f_lineno).strip()
     return f"{code.co_filename}:{own.f_lineno}, in {code.co_name}: {source or '?'}"
-
-
-def busy_threads() -> set[int]:
-    """The threads that do something now: whatever it is, it was begun for somebody else. This
-    thread is one of them. Idle ones may belong to a pool, which may give them work."""
-    return {ident for ident, frame in sys._current_frames().items() if not idle(frame)}
-
-
-def others(known: Collection[int]) -> tuple[bool, dict[int, tuple[int, int]]]:
-    """Whether threads besides `known` are doing something, as far as their stacks tell; and a
-    mark for each that changes when it moves."""
-    frames = sys._current_frames()
-    frames.pop(threading.get_ident(), None)
-    found = {ident: frame for ident, frame in frames.items() if ident not in known}
-    busy = any(not idle(frame) for frame in found.values())
-    return busy, {ident: (id(frame), frame.f_lasti) for ident, frame in found.items()}
 
 
 def _spot(frame: FrameType) -> tuple[str, str]:

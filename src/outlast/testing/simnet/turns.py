@@ -16,17 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
 
-from outlast.testing.simnet.stall import SimOver, SimStalled, busy_threads, others, place_of
+from outlast.testing.simnet.outsiders import Outsiders, discharge, enlist
+from outlast.testing.simnet.stall import SimOver, SimStalled, place_of
 from outlast.testing.simnet.timeline import Timeline
 
 __all__ = ["Party", "Turns"]
-
-# Real seconds between two looks at threads that are not part of the simulation; and the time that
-# one which was told something gets to begin with it.
-SLICE = 0.0005
-GLANCE = 0.0001
-CALM = 20  # looks, when nothing else can happen
-LOOK_EVERY = 256  # waits between two looks at what other threads there are
 
 
 class Party:
@@ -79,11 +73,8 @@ class Turns:
         self._line: deque[Party] = deque()
         self._posted: deque[Callable[[], object]] = deque()
         self._rang = threading.Event()  # somebody outside has posted or claimed
-        self._known: set[int] = set()
-        self._threads = 0
-        self._runs = 0  # how often somebody has waited
-        self._looked = -1  # the last of these after which nobody outside was at work
-        self._places: dict[int, tuple[int, int]] = {}  # where threads outside stood last
+        self._watch = 0
+        self.outsiders = Outsiders(patience)
         self.plain = 0  # how many plain threads have joined
 
     # -- the run ---------------------------------------------------------------------------
@@ -96,13 +87,19 @@ class Turns:
     def begin(self, name: str, watch: int = 0) -> Party:
         """Make this thread the first party, which has the turn. `watch`: who watches the run."""
         thread = threading.current_thread()
-        self._known = busy_threads() | {watch}
-        self._threads = len(self._known)
+        self._watch = watch
+        enlist(watch)
+        self.outsiders.begin()
         self.failure = None
         self.plain = 0
         self.holder = self.first = party = Party(name, thread)
-        self.parties = {party.ident: party}
+        self.parties = {}
+        self._enter_book(party)
         return party
+
+    def _enter_book(self, party: Party) -> None:
+        self.parties[party.ident] = party
+        enlist(party.ident)
 
     def end(self) -> list[str]:
         """End the run; the names of simulated threads that were still there, and were ended."""
@@ -121,6 +118,8 @@ class Turns:
             waiting = [*self.claims, *self.parties.values()]
             self.claims.clear()
             self.parties = {}
+        for ident in (self._watch, *(party.ident for party in waiting)):
+            discharge(ident)
         self._line.clear()
         for party in waiting:
             party.ending = True
@@ -182,7 +181,7 @@ class Turns:
     def _adopt(self) -> Party:
         self.plain += 1
         party = Party(f"plain-{self.plain}", threading.current_thread(), plain=True)
-        self.parties[party.ident] = party
+        self._enter_book(party)
         return party
 
     def wake(self, party: Party) -> None:
@@ -199,7 +198,7 @@ class Turns:
     def park(self, party: Party, until: int | None) -> None:
         """Wait until somebody wakes `party` or the time has come; others have their turns."""
         self._check(party)
-        self._runs += 1
+        self.outsiders.ran()
         timer = None
         if until is not None:
             timer = self.timeline.at(until, lambda: self.wake(party), "wait")
@@ -236,7 +235,7 @@ class Turns:
         party = Party(name, thread)
         thread.start()
         party.ident = thread.ident or 0
-        self.parties[party.ident] = party
+        self._enter_book(party)
         self.wake(party)
         return party
 
@@ -255,6 +254,7 @@ class Turns:
         """The thread ends: whoever is next goes on."""
         with self.lock:
             self.parties.pop(party.ident, None)
+            discharge(party.ident)
             if self.holder is not party or self.first is None:
                 return
         if party.ending:
@@ -314,8 +314,9 @@ class Turns:
         """Everybody waits: let the next thing happen."""
         when = self.timeline.next_at()
         if when is None or when > self.timeline.now:
-            if self._others() and self._wait_for_others(forever=when is None):
-                return
+            if self.outsiders.may_work(len(self.parties), self.plain):
+                if self._heed(forever=when is None):
+                    return
             if when is None:
                 self._stall("everybody waits, and nothing is going to happen")
                 return
@@ -328,48 +329,20 @@ class Turns:
         self.events += 1
         self.timeline.run_next()
 
-    def stir(self) -> None:
-        """Hear that somebody's program has run: it may have given other threads work."""
-        self._runs += 1
-
-    def _others(self) -> bool:
-        """Whether there may be threads that the simulation does not know.
-
-        One look after somebody has run is enough: the timeline itself gives them no work.
-        """
-        if self._looked == self._runs:
-            return False
-        ours = self._threads + len(self.parties) - 1  # the first party is in both
-        if self.plain or threading.active_count() > ours or not self._runs % LOOK_EVERY:
-            return True
-        self._looked = self._runs
-        return False
-
-    def _wait_for_others(self, *, forever: bool) -> bool:
-        """Wait while a thread outside works, in real time: its work takes no virtual time.
-
-        True if it has said something; False when none is at work, or for longer than is right.
-        """
+    def _heed(self, *, forever: bool) -> bool:
+        """Wait for threads outside that work; whether one of them has said something."""
         inside = {one.ident for one in self.parties.values() if not one.outside}
-        calm = moved = 0  # looks in a row at which nobody moved; looks at which somebody did
-        for _ in range(int(self.patience / SLICE)):
-            self._rang.wait(SLICE if calm or forever else GLANCE)
-            if self._rang.is_set() or self._posted or self.claims:
-                self._rang.clear()
-                return True
-            busy, places = others(self._known | inside)
-            calm = 0 if busy or places != self._places else calm + 1
-            moved += not calm
-            if places.keys() - self._places.keys():
-                forever = True  # one that has just begun may be about to do something
-            self._places = places
-            if calm > (CALM if forever and places else 0):
-                break
-        self._looked = self._runs
+        heard, moved = self.outsiders.wait(inside, self.parties, self._heard, forever=forever)
+        if heard:
+            self._rang.clear()
+            return True
         polling = [one for one in self.parties.values() if one.polls] if moved else []
         for party in polling:
             self.wake(party)
         return bool(polling)
+
+    def _heard(self, seconds: float) -> bool:
+        return self._rang.wait(seconds) or bool(self._posted or self.claims)
 
     def _stall(self, why: str) -> None:
         """Give up: the first party is told, and where everybody stands."""
