@@ -146,7 +146,8 @@ class Policy:
     open_attempts: dials of one race that may be open together.
     keepalive: (idle, interval, count) of TCP keepalive in seconds; None leaves it off.
     user_timeout: how long the kernel may hold unacknowledged data while we watch; 0 for off.
-    watch: look for requests that the peer's kernel never acknowledged.
+    watch: look for requests that the peer's kernel never acknowledged; and at sockets that are
+        handed out, without which no user timeout stands on them.
     idle_expiry: idle connections are dropped after so long.
     max_age: connections are retired after so long, give or take 20 %.
     """

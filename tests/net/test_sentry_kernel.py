@@ -60,7 +60,7 @@ def test_a_user_timeout_that_is_none(value: float) -> None:
 
 def test_what_cannot_be_watched() -> None:
     with pytest.raises(ValueError, match="has no socket"):
-        outlast.watch("a name")
+        outlast.watch("a name")  # type: ignore[arg-type]  # that is the test
     with pair() as (near, _):
         near.close()
         with pytest.raises(OSError):

@@ -123,7 +123,7 @@ def test_what_is_no_tcp_socket() -> None:
             outlast.tune(one)
         assert one.fileno() >= 0
     with pytest.raises(ValueError, match="has no socket"):
-        outlast.tune("a name")
+        outlast.tune("a name")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(OSError) as failure:
         outlast.tune(one)
     assert failure.value.errno == errno.EBADF

@@ -6,11 +6,13 @@ What it says of httpx2's own types, where that is installed: `api_httpx2`. Never
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 
 import anyio.abc
 import httpx
+import trio
 from typing_extensions import assert_type
 
 import outlast
@@ -122,6 +124,30 @@ def connections() -> None:
     assert_type(outlast.create_connection(("db", 5432)), socket.socket)
     assert_type(outlast.create_connection(("db", 5432), 5.0, ("", 0)), socket.socket)
     assert_type(outlast.create_connection(("db", 5432), timeout=None), socket.socket)
+
+
+def liveness(sock: socket.socket, tls: ssl.SSLSocket, writer: asyncio.StreamWriter) -> None:
+    watched = outlast.watch(sock)
+    assert_type(watched, outlast.Watched)
+    assert_type(watched.verdict, outlast.Liveness)
+    assert_type(watched.check(), outlast.Liveness)
+    assert_type(watched.why, str)
+    assert_type(watched.over, bool)
+    watched.stop()
+    outlast.watch(tls, awaiting=True, abort=True, user_timeout=11.0)
+    outlast.watch(writer)
+    assert_type(outlast.tune(sock.fileno()), outlast.Tuned)
+    held = outlast.tune(tls, keepalive=(5, 1, 6), user_timeout=11.0, rto_max=None, nodelay=True)
+    assert_type(held.keepalive, outlast.Keepalive | None)
+    assert_type(held.rto_max, float | None)
+    outlast.tune(sock, keepalive=outlast.Keepalive(5, 1, 6))
+    assert_type(outlast.report_of(sock), outlast.Report | None)
+
+
+async def async_liveness(stream: trio.SocketStream) -> None:
+    outlast.watch(stream)
+    outlast.watch(await outlast.connect_tcp("db", 5432))
+    outlast.tune(await outlast.connect_tcp("db", 5432, tls=True), keepalive=False)
 
 
 async def async_connections(context: ssl.SSLContext) -> None:

@@ -7,6 +7,8 @@ about an ignore that is not needed, so a mistake that passes is found too. Never
 
 from __future__ import annotations
 
+import socket
+
 import httpx
 
 import outlast
@@ -47,6 +49,13 @@ def clients() -> None:
     outlast.client(http2="yes")  # type: ignore[arg-type]  # a bool
     outlast.async_client(retries=3)  # type: ignore[call-arg]  # the transport's, not the client's
     outlast.async_client(mounts={"all://": outlast.Transport()})  # type: ignore[dict-item]  # the other kind
+
+
+def liveness(sock: socket.socket) -> None:
+    outlast.watch("db:5432")  # type: ignore[arg-type]  # no socket
+    outlast.watch(sock, abrt=True)  # type: ignore[call-arg]  # misspelt
+    outlast.tune(sock, keepalive=5)  # type: ignore[arg-type]  # three figures
+    outlast.tune(sock, user_timeout="11s")  # type: ignore[arg-type]  # a number
 
 
 def the_other_family() -> None:

@@ -15,7 +15,7 @@ import os
 import socket
 import weakref
 from collections.abc import Hashable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from outlast.core.liveness import Sample
 from outlast.net.ending import end_at_once
@@ -25,13 +25,45 @@ from outlast.net.options import Keepalive, read_keepalive, set_keepalive, user_t
 from outlast.net.seam import Stream
 from outlast.net.tcpinfo import read_sample
 
-__all__ = ["Held", "HeldSocket", "HeldStream", "descriptor_of", "layers"]
+__all__ = ["Held", "HeldSocket", "HeldStream", "SocketSource", "descriptor_of", "layers"]
 
 _INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
 FORMS = "a socket, a descriptor, or a stream such as outlast.connect_tcp returns"
 
 
-def descriptor_of(source: Any) -> int:
+class HasFileno(Protocol):
+    """A socket, also ssl's, trio's or asyncio's own kind."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+
+class HasExtra(Protocol):
+    """An anyio stream."""
+
+    def extra(self, attribute: Any, default: Any) -> Any:
+        """A typed attribute, such as the socket below."""
+
+
+class HasExtraInfo(Protocol):
+    """An asyncio transport or stream writer."""
+
+    def get_extra_info(self, name: str) -> Any:
+        """Such as the socket below."""
+
+
+class HasSocket(Protocol):
+    """A trio stream."""
+
+    @property
+    def socket(self) -> HasFileno:
+        """The socket below."""
+
+
+SocketSource: TypeAlias = "int | HasFileno | HasExtra | HasExtraInfo | HasSocket"
+
+
+def descriptor_of(source: SocketSource) -> int:
     """The descriptor of a socket, of a stream over one, or the number itself; -1 once closed.
 
     Raises ValueError if there is none to be found.
@@ -47,7 +79,7 @@ def descriptor_of(source: Any) -> int:
     raise ValueError(f"{source!r} has no socket; give {FORMS}")
 
 
-def layers(source: Any) -> Iterator[Any]:
+def layers(source: SocketSource) -> Iterator[Any]:
     """A socket or stream, and what it stands on: anyio's, asyncio's and trio's ways to say it."""
     yield source
     extra = getattr(source, "extra", None)
@@ -146,7 +178,7 @@ class HeldSocket:
         "gone",
     )
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: SocketSource) -> None:
         self._number = descriptor_of(source)
         self._inode = os.fstat(self._number).st_ino
         self.gone = False  # found closed

@@ -23,7 +23,7 @@ from typing import Any
 
 from outlast.core.liveness import Awaits, Liveness, Watch
 from outlast.core.tolerance import Tolerance
-from outlast.net.held import Held, HeldSocket, HeldStream, layers
+from outlast.net.held import Held, HeldSocket, HeldStream, SocketSource, layers
 from outlast.net.kernel import kernel
 from outlast.net.observe import Observer
 from outlast.net.seam import WAKE, Network, Stream, Wait, Waiter
@@ -267,7 +267,7 @@ def watch_handed(
 
 
 def watch(
-    sock: Any,
+    sock: SocketSource,
     *,
     awaiting: bool | None = None,
     abort: bool | None = None,
@@ -298,7 +298,7 @@ def watch(
     return watched
 
 
-def _known(sock: Any) -> Watched | None:
+def _known(sock: SocketSource) -> Watched | None:
     """The watch of what we have handed out, also through a stream over it."""
     for layer in layers(sock):
         try:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from outlast.net.held import descriptor_of
+from outlast.net.held import SocketSource, descriptor_of
 from outlast.net.options import (
     NUMBERS,
     TCP,
@@ -53,7 +53,7 @@ class Tuned:
 
 
 def tune(
-    sock: Any,
+    sock: SocketSource,
     *,
     keepalive: KeepaliveSetting = True,
     user_timeout: float | None = None,
@@ -112,7 +112,7 @@ def _seconds(value: object, name: str, least: float, most: float) -> float:
 
 
 @contextmanager
-def _opened(source: Any) -> Iterator[socket.socket]:
+def _opened(source: SocketSource) -> Iterator[socket.socket]:
     """The socket by its descriptor, for a moment: the descriptor stays its owner's."""
     number = descriptor_of(source)
     if number < 0:
