@@ -8,7 +8,6 @@ Refuses to close the descriptor: its number is its owner's.
 
 from __future__ import annotations
 
-import ctypes
 import socket
 import sys
 
@@ -20,6 +19,8 @@ NO_ADDRESS = bytes(16)  # a sockaddr of the family AF_UNSPEC, which is 0
 def end_at_once(sock: socket.socket) -> None:
     """Reset the connection. Never blocks; nothing where it has ended already."""
     if sys.platform == "linux":
+        import ctypes
+
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.connect(sock.fileno(), NO_ADDRESS, len(NO_ADDRESS)) == 0:
             return
