@@ -167,10 +167,11 @@ class PodProtocol(asyncio.Protocol):
             self._switch(data)
 
     def eof_received(self) -> bool:
-        """asyncio: the client sends no more. The answer under way is finished."""
+        """asyncio: the client sends no more. The answer under way is finished, but not over TLS,
+        where asyncio closes."""
         if self._exchange is not None:
             self._exchange.feed(b"")
-        return self._task is not None
+        return self._task is not None and self._transport.get_extra_info("ssl_object") is None
 
     def _answer_simple(self, data: bytes) -> bool:
         """Answer one whole GET without a body; False when the bytes are anything else."""

@@ -109,13 +109,14 @@ class ServerProgram:
         """See `Program.ended`."""
         self._leaving = None
         loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.end(self._vanish)
-        self._open.clear()
+        left, self._open = self._open, {}
 
-    def _vanish(self) -> None:
-        for transport in tuple(self._open):
-            transport.vanish()
+        def vanish() -> None:
+            for transport in left:
+                transport.vanish()
+
+        if loop is not None:
+            loop.end(vanish)
 
     def frozen(self, _pod: Pod) -> None:
         """See `Program.frozen`."""
