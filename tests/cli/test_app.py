@@ -33,7 +33,7 @@ def test_the_help_tells_what_it_does_and_every_option() -> None:
         (["--seconds", "101"], "101 is not in the range"),
         (["--seconds", "1m"], "'1m' is not a valid integer"),
         (["--connections", "all"], "'all' is not one of 'both', 'pooled', 'new'"),
-        (["--network", "wifi"], "'wifi' is not one of 'auto', 'kernel', 'loopback'"),
+        (["--network", "wifi"], "'wifi' is not one of 'auto', 'kernel', 'simulated', 'loopback'"),
         (["--output", "demo.png"], "demo.png is no .svg file; right: --output outlast-demo.svg"),
         (["--output", "no/such/a.svg"], "no/such is no folder that can be written to"),
         (["--quick"], "No such option"),

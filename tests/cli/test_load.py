@@ -6,14 +6,15 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 import pytest
 
 from outlast.cli.load import WORKERS, Load
 from outlast.cli.loopback import LoopbackStage
 from outlast.cli.record import Happening, Outcome
-from outlast.cli.stage import Stage
+from outlast.cli.stage import Main, Stage
+from outlast.testing import SimNet
 from tests.cli.test_loopback import pytestmark as needs_linux
 
 pytestmark = needs_linux
@@ -25,14 +26,15 @@ class Place:
 
     where = "a test"
     connections: tuple[str, ...] = ("pooled", "new")
+    simulated: SimNet | None = None
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.now = 0.0
         self.happenings: list[Happening] = []
 
-    def running(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def play(self, main: Main) -> None:
+        asyncio.run(main())
 
     def elapsed(self) -> float:
         return self.now

@@ -50,11 +50,11 @@ def _picture(_context: click.Context, _parameter: click.Parameter, value: Path) 
 )
 @click.option(
     "--network",
-    type=click.Choice(["auto", "kernel", "loopback"]),
+    type=click.Choice(["auto", "kernel", "simulated", "loopback"]),
     default="auto",
     show_default=True,
-    help="Where to run: a cluster on this machine's own kernel, or loopback. auto takes the first"
-    " that is possible.",
+    help="Where to run: a cluster on this machine's own kernel, a simulated one in virtual time, or"
+    " loopback. auto: the kernel, or the simulation where that is not possible.",
 )
 @click.option(
     "--output",
@@ -75,7 +75,7 @@ def demo(seconds: int, connections: str, network: str, output: Path) -> None:
     request, and a picture of every request (SVG).
 
     The cluster is made of network namespaces on this machine's kernel: it needs Linux, the program
-    nft, and root or unprivileged user namespaces. Elsewhere the nearest fault on loopback is shown.
+    nft, and root or unprivileged user namespaces. Elsewhere it is simulated, in virtual time.
     Nothing outside this machine is contacted.
     """
     try:

@@ -1,8 +1,8 @@
 """`outlast demo`: incident A, live, from the choice of a place to the picture.
 
 Plain httpx and outlast work under the same load, in this process, while one of two nodes loses
-power; 40 s later its endpoint leaves. Every request is recorded. Refuses to run where neither a
-lab nor the loopback's fault can be had, and to pass off one for the other.
+power; 40 s later its endpoint leaves. Every request is recorded. Where no lab can be had it all
+happens in virtual time, and says so. Refuses to pass off one for the other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,21 @@ from outlast.cli import picture, screen
 from outlast.cli.load import PAUSE, WORKERS, Load
 from outlast.cli.loopback import LoopbackStage, rehearse
 from outlast.cli.record import Run
-from outlast.cli.stage import LEAVES, POWER_OFF, KernelStage, Stage, enter_namespace
+from outlast.cli.stage import (
+    LEAVES,
+    POWER_OFF,
+    KernelStage,
+    SimStage,
+    Stage,
+    enter_namespace,
+)
 from outlast.testing import KernelLab
 
 __all__ = ["CannotRun", "DemoSettings", "run_demo"]
+
+_VIRTUAL = """\
+This runs on a simulated network instead, in virtual time: nothing is sent, the clients are the real
+ones, and the run takes a few seconds. Its TCP is a model, held against the kernel row by row."""
 
 _NEAREST = """\
 This runs on loopback, with the nearest fault there: two listeners share one port as pods share a
@@ -44,7 +55,7 @@ class DemoSettings:
 
     seconds: int
     connections: str  # "both", "pooled" or "new"
-    network: str  # "auto", "kernel" or "loopback"
+    network: str  # "auto", "kernel", "simulated" or "loopback"
     output: Path
 
 
@@ -67,8 +78,10 @@ def run_demo(settings: DemoSettings, console: Console) -> None:
 
 
 def _stage_maker(settings: DemoSettings, console: Console) -> Callable[[int], Stage]:
-    """The kernel where possible, else loopback; the words that go with it are printed."""
-    if settings.network != "loopback":
+    """The kernel where possible, else a simulation; the words that go with it are printed."""
+    if settings.network == "loopback":
+        return _loopback(settings, console)
+    if settings.network != "simulated":
         enter_namespace()
         reason = KernelLab.missing()
         if reason is None:
@@ -76,10 +89,17 @@ def _stage_maker(settings: DemoSettings, console: Console) -> Callable[[int], St
         if settings.network == "kernel":
             raise CannotRun(f"no kernel lab is possible here: {reason}")
         console.print(Text(f"No kernel lab is possible here: {reason}."), soft_wrap=True)
+    console.print(Text(_VIRTUAL), soft_wrap=True)
+    console.print()
+    return SimStage
+
+
+def _loopback(settings: DemoSettings, console: Console) -> Callable[[int], Stage]:
+    """The nearest fault on this machine's kernel without a lab."""
     if settings.connections == "pooled":
         raise CannotRun(
             "pooled connections cannot be shown on loopback, whose kernel acknowledges everything;"
-            " right: --connections new, or a kernel lab"
+            " right: --connections new, or another network"
         )
     try:
         rehearse()

@@ -27,6 +27,7 @@ __all__ = ["PAUSE", "WORKERS", "Load"]
 WORKERS = 4
 PAUSE = 0.1
 _GRACE = 1.0
+_ITS_OWN = httpx.Limits(max_connections=100, max_keepalive_connections=20)  # httpx's default
 _NONE_IDLE = httpx.Limits(max_connections=100, max_keepalive_connections=0)
 
 
@@ -46,8 +47,7 @@ class Load:
 
     def run(self) -> None:
         """Start the stage's clock, ask until the time is over, give the rest a last second."""
-        with self._stage.running():
-            asyncio.run(self._run())
+        self._stage.play(self._run)
 
     def stop(self) -> None:
         """End it early; `run` raises CancelledError then. Harmless when it has ended."""
@@ -65,7 +65,7 @@ class Load:
         self._work = (asyncio.get_running_loop(), task)
         if self._stopped:  # before there was anything to stop
             task.cancel()
-        clients = [(series, _client(series)) for series in self.clients]
+        clients = [(series, _client(series, self._stage)) for series in self.clients]
         workers = [
             asyncio.create_task(self._worker(client, series, number * PAUSE / WORKERS))
             for number in range(WORKERS)
@@ -106,17 +106,16 @@ class Load:
             series.end(number, self._clock(), response.extensions.get("outlast", ""), failure)
 
 
-def _client(series: Series) -> httpx.AsyncClient:
+def _client(series: Series, stage: Stage) -> httpx.AsyncClient:
+    net = stage.simulated
+    limits = _ITS_OWN if series.connections == "pooled" else _NONE_IDLE
     transport: httpx.AsyncBaseTransport
-    pooled = series.connections == "pooled"
     if series.library == "outlast":
-        transport = (
-            outlast.AsyncTransport() if pooled else outlast.AsyncTransport(limits=_NONE_IDLE)
-        )
-    elif pooled:
-        transport = httpx.AsyncHTTPTransport()
+        transport = outlast.AsyncTransport(limits=limits, network=net)
+    elif net is not None:
+        transport = net.async_httpx_transport(limits=limits)
     else:
-        transport = httpx.AsyncHTTPTransport(limits=_NONE_IDLE)
+        transport = httpx.AsyncHTTPTransport(limits=limits)
     return httpx.AsyncClient(transport=transport)
 
 

@@ -25,7 +25,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 
 from outlast.cli.record import Happening
-from outlast.cli.stage import LEAVES, POWER_OFF
+from outlast.cli.stage import LEAVES, POWER_OFF, Main, in_real
+from outlast.testing import SimNet
 from outlast.testing.pod_http import PodProtocol, Tally
 from outlast.testing.schedule import Schedule
 
@@ -58,6 +59,12 @@ class LoopbackStage:
         self.url = f"http://127.0.0.1:{self._pods[0].port}"
         for pod in self._pods:
             self._do(pod.start)
+
+    simulated: SimNet | None = None
+
+    def play(self, main: Main) -> None:
+        """Let things happen, in real time."""
+        in_real(self.running(), main)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
