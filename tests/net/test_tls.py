@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import ssl
 from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 import pytest
 import trustme
 
 from outlast.net.options import Keepalive
 from outlast.net.seam import Wait
-from outlast.net.tls import TlsStream, handshake
+from outlast.net.tls import SIP, TlsStream, handshake
 from tests.net.tls_pair import (
     NAME,
     MemoryStream,
@@ -60,6 +61,31 @@ def test_a_handshake_in_crumbs(far: ssl.SSLContext) -> None:
     while (data := stream.recv(100)) is None:
         pass
     assert data == b"world"
+
+
+class Recorded(ssl.SSLContext):
+    """Notes how much of the server's words lies in a session's buffer at each step."""
+
+    lying: ClassVar[list[int]] = []
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, *given: Any, **more: Any) -> ssl.SSLObject:
+        session = super().wrap_bio(incoming, *given, **more)
+        step = session.do_handshake
+
+        def noted() -> None:
+            self.lying.append(incoming.pending)
+            step()
+
+        session.do_handshake = noted  # type: ignore[method-assign]  # one session's own
+        return session
+
+
+def test_the_buffer_of_a_session_stays_small(far: ssl.SSLContext) -> None:
+    """It would keep the size of the server's chain of certificates for the connection's life."""
+    Recorded.lying.clear()
+    shaken(far, context=client_context(Recorded))
+    assert sum(Recorded.lying) > SIP
+    assert max(Recorded.lying) <= SIP
 
 
 def test_a_protocol_is_agreed_on(far: ssl.SSLContext) -> None:

@@ -26,18 +26,20 @@ __all__ = ["TlsStream", "handshake"]
 
 RECORD = 16_384  # RFC 8446 section 5.1: the most that one record carries
 CHUNK = 65_536
+SIP = 256  # bytes of a handshake that are given to the session at a time
 
 
 class TlsStream:
     """A stream face over a TLS session; see `Stream`. One owner at a time."""
 
-    __slots__ = ("_ahead", "_broken", "_in", "_out", "_pending", "_raw", "session")
+    __slots__ = ("_ahead", "_arrived", "_broken", "_in", "_out", "_pending", "_raw", "session")
 
     def __init__(self, raw: Stream, context: ssl.SSLContext, name: str | None) -> None:
         self._raw = raw
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._pending = b""
+        self._arrived = b""  # in a handshake: what the session has not got yet
         self._ahead = b""  # what a look has read
         self._broken: ssl.SSLError | None = None  # once wrong, OpenSSL may call the rest an end
         self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
@@ -86,18 +88,37 @@ class TlsStream:
 
     def step_handshake(self) -> int:
         """Go on with the handshake: 0 when it is done, else what to wait for."""
-        try:
-            self.session.do_handshake()
-        except ssl.SSLWantReadError:
-            return READ if self.flush() else WRITE
-        return 0 if self.flush() else WRITE
+        while True:
+            try:
+                self.session.do_handshake()
+            except ssl.SSLWantReadError:
+                if self._sip():
+                    continue
+                return READ if self.flush() else WRITE
+            while self._sip():
+                continue
+            return 0 if self.flush() else WRITE
 
-    def take_in(self) -> bool:
-        """Move what has arrived to the session; False if there was nothing."""
+    def _sip(self) -> bool:
+        """Give the session a little of what has arrived; False if there was nothing left.
+
+        Its buffer keeps the size that it has once had for as long as the connection lives, so
+        it is not to hold the server's whole chain of certificates at once.
+        """
+        sip, self._arrived = self._arrived[:SIP], self._arrived[SIP:]
+        if sip:
+            self._in.write(sip)
+        return bool(sip)
+
+    def take_in(self, *, handshake: bool = False) -> bool:
+        """Move what has arrived to the session; False if there was nothing. In a handshake
+        `step_handshake` moves it on."""
         data = self._raw.recv(CHUNK)
         if data is None:
             return False
-        if data:
+        if handshake and data:
+            self._arrived = data
+        elif data:
             self._in.write(data)
         else:
             self._in.write_eof()
@@ -281,7 +302,7 @@ def _step(stream: TlsStream) -> int:
 
 def _arrived(stream: TlsStream) -> None:
     try:
-        stream.take_in()
+        stream.take_in(handshake=True)
     except ssl.SSLError:
         raise
     except OSError as error:
