@@ -76,7 +76,7 @@ def _measure(options: argparse.Namespace, argv: Sequence[str]) -> Findings:
             return Findings(
                 circumstances,
                 pursue(crew, goals(200 if few else 2000), pace, say) if "numbers" in wanted else [],
-                weigh(crew, weighed(100 if few else 1000), pace, say) if "memory" in wanted else [],
+                weigh(crew, weighed(100 if few else 500), pace, say) if "memory" in wanted else [],
                 fill(crew, cells, clients, pace, say) if "tables" in wanted else [],
             )
 

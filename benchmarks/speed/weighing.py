@@ -16,7 +16,7 @@ from benchmarks.speed.asking import Place, family_client, open_idle, open_idle_a
 from benchmarks.speed.plan import Cell, Memory
 
 FIRST = 20  # connections before the scales are set to zero: what is made once is made then
-KEEP = 60.0  # seconds that idle connections are kept
+KEEP = 600.0  # seconds that idle connections are kept
 
 
 def weigh(name: str, memory: Memory, place: Place) -> dict[str, float]:
