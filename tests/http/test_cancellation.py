@@ -104,7 +104,7 @@ def assert_for(response: httpx.Response, target: str) -> None:
 @pytest.mark.parametrize("name", scenarios())
 # httpx's own generator around an upload's body: trio remarks on it with any transport.
 @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
-async def test_cancelled_at_every_wait(name: str, server: Server) -> None:
+async def test_fr68_fr70_cancelled_at_every_wait(name: str, server: Server) -> None:
     network = CutNetwork()
     transport = outlast.AsyncTransport(**arguments(network, server.url.startswith("https")))
     async with httpx.AsyncClient(transport=transport, timeout=BOUND) as client:

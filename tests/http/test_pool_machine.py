@@ -7,6 +7,8 @@ and the stand in line are two steps, so that whatever may happen between them do
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -246,6 +248,17 @@ class PoolMachine(RuleBasedStateMachine):
         if counted:
             self.hand(PLACE)
 
+    @precondition(lambda self: self.connections())
+    @rule(data=st.data())
+    def evict(self, data: st.DataObject) -> None:
+        """A suspect whose place is for those in line, if there are any."""
+        each = self.pick(data)
+        counted, waiting = each.counted, len(self.line)
+        self.pool.evict(each)
+        self.held.append(each)
+        assert each.counted is (counted and not waiting)
+        assert len(self.line) == waiting - (counted and waiting > 0)
+
     @rule(address=st.sampled_from(ADDRESSES), want=wants, life=lives, seldom=st.integers(0, 2))
     def offer(self, address: Address, want: Want, life: float, seldom: int) -> None:
         if seldom:
@@ -293,15 +306,20 @@ class PoolMachine(RuleBasedStateMachine):
             assert not self.idle
 
     @invariant()
+    def endpoints_hold_what_is_in_use(self) -> None:
+        holding = Counter(each.address for each in self.busy if each.counted)
+        assert self.pool._in_use._held == holding
+
+    @invariant()
     def states_do_not_overlap(self) -> None:
         pool = self.pool
         assert list(pool._by_age) == self.idle
         assert set(pool._busy) == self.busy
         assert not self.busy & set(self.idle)
         assert not self.closed & (self.busy | set(self.idle))
-        stacked = [each for stack in pool._stacks.values() for each in stack]
+        stacked = [each for stack in pool._idle.stacks.values() for each in stack]
         assert sorted(map(id, stacked)) == sorted(map(id, self.idle))
-        assert all(pool._stacks.values())
+        assert all(pool._idle.stacks.values())
         assert [each.idle_since for each in self.idle] == sorted(c.idle_since for c in self.idle)
 
 

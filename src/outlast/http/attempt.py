@@ -380,6 +380,8 @@ class Attempt:
         if suspect and self.watched:
             self.watched = False  # once: a second attempt is all that this evidence is good for
             raise _Suspect
+        if suspect and self.call.policy.watch:
+            self.call.engine.pool.evict(lease.connection)
 
     def _limit(self, lease: Lease, seconds: float) -> None:
         lease.connection.limit(seconds)

@@ -31,7 +31,8 @@ def check_out(call: CallContext, attempt: int, *, place: bool) -> Awaitable[Leas
 
     `place`: the attempt brings a place in the pool along, and it is used up here. The first
     attempt takes an idle connection if there is one; later ones only to an endpoint that the
-    call has not tried, because pooled connections may share what broke the last one.
+    call has not tried, because pooled connections may share what broke the last one. An endpoint
+    that holds half of the pool comes after the others: it may be one that never answers.
     """
     if call.request.trace is not None:
         from outlast.http.traced import TracedCheckout
@@ -52,14 +53,16 @@ class Checkout:
 
     async def run(self, place: bool) -> Lease:
         """A connection. Raises TransportFailure."""
-        order = self.call.endpoints()
+        call, engine = self.call, self.engine
+        order = call.endpoints()
         if place:
             return await self._dial(order)
-        call, engine = self.call, self.engine
         if call.generation != engine.generation:
             raise self._closed()
         tried = call.tried
         fresh = [each for each in order if each not in tried] if tried else order
+        if len(fresh) > 1:
+            fresh = engine.pool.spread(fresh)
         route = call.request.route
         shared = engine.offers_h2 and engine.multiplexed(route)
         want = Want(route, fresh, call.policy.idle_expiry, shared)
@@ -118,6 +121,18 @@ class Checkout:
 
     async def _dial(self, order: Sequence[Address]) -> Lease:
         """Turn a place in the pool into a connection; the place goes back if that fails."""
+        if self.call.tried:
+            order = sorted(order, key=self.call.tried.__contains__)
+        if len(order) < 2:
+            return await self._dial_in(order)
+        pool = self.engine.pool
+        order = pool.aim(order)
+        try:
+            return await self._dial_in(order)
+        finally:
+            pool.aimed(order[0])
+
+    async def _dial_in(self, order: Sequence[Address]) -> Lease:
         call, engine = self.call, self.engine
         call.report.attempt = self.attempt
         try:
@@ -163,26 +178,29 @@ class Checkout:
             deadline=deadline.at,
             plan=engine.socket_plan(policy, call.user_timeout, deadline.remaining(now)),
             name=name,
-            addresses=() if name else sorted(order, key=call.tried.__contains__),
+            addresses=() if name else order,
             finish=engine.finish(call.request.route),
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,
-            watcher=_TriedLast(call) if call.tried else call.service,
+            watcher=_InOrder(call, order) if len(order) > 1 or call.tried else call.service,
         )
 
 
-class _TriedLast:
-    """A service whose endpoints are dialled in its order, but those that a call has tried last."""
+class _InOrder:
+    """A service whose endpoints are dialled in the order of a call; what its name has new comes
+    after those, what the call has tried last."""
 
-    __slots__ = ("_call", "answered", "failed", "resolved", "silent")
+    __slots__ = ("_call", "_order", "answered", "failed", "resolved", "silent")
 
-    def __init__(self, call: CallContext) -> None:
+    def __init__(self, call: CallContext, order: Sequence[Address]) -> None:
         service = call.service
         self._call = call
+        self._order = {address: place for place, address in enumerate(order)}
         self.answered, self.failed = service.answered, service.failed
         self.resolved, self.silent = service.resolved, service.silent
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
         """See `DialWatcher.arrange`."""
-        order = self._call.service.arrange(addresses, now)
-        return sorted(order, key=self._call.tried.__contains__)
+        tried, order = self._call.tried, self._order
+        arranged = self._call.service.arrange(addresses, now)
+        return sorted(arranged, key=lambda each: (each in tried, order.get(each, len(order))))

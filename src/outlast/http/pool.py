@@ -15,12 +15,14 @@ Limits are httpx's: `max_connections` counts every connection and every dial und
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import Sequence
 from threading import Lock
 
 from outlast.http.connection import Connection
+from outlast.http.idle import Idle
+from outlast.http.in_use import InUse
 from outlast.http.message import Route
-from outlast.http.sharing import Shared
 from outlast.http.tickets import PLACE, Grant, PoolLimits, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
@@ -35,14 +37,12 @@ class Pool:
         self._limits = limits
         self._lock = Lock()
         self._count = 0
-        self._stacks: dict[tuple[Route, Address], deque[Connection]] = {}
-        # Ordered: the first of a plain dict is found by walking over what was deleted before it.
-        self._by_age: OrderedDict[Connection, None] = OrderedDict()
+        self._idle = Idle()
+        self._by_age = self._idle.by_age
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
-        # HTTP/2: connections in use that have room for more, and who waits for a dial's outcome.
-        self._shared = Shared()
-        self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}
-        self._busy: dict[Connection, None] = {}
+        self._in_use = InUse()
+        self._busy, self._shared = self._in_use.busy, self._in_use.shared
+        self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}  # behind a dial (HTTP/2)
         self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
 
     # -- taking ----------------------------------------------------------------------------
@@ -67,8 +67,8 @@ class Pool:
         return dead
 
     def hurry(self, ticket: Ticket) -> list[Connection]:
-        """A caller has waited for another's dial for long. The first of those who do dials too, if
-        there is a place: the other may be held up. Returns what must be closed."""
+        """Of those who have waited for another's dial for long the first dials too, if there is a
+        place. Returns what must be closed."""
         dead: list[Connection] = []
         with self._lock:
             line = self._expecting.get(ticket.route)
@@ -109,15 +109,30 @@ class Pool:
         with self._lock:
             if closed.leases > 1:
                 return None, self._end_lease(closed, reusable=False, now=now)
-            del self._busy[closed]
+            self._in_use.end(closed, reusable=False)
             closed.counted = False
-            closed.leases = 0
-            self._shared.drop(closed)
             connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
             if connection is not None:
                 self._free_place()
         self._ring()
         return connection or PLACE, dead
+
+    def spread(self, order: Sequence[Address]) -> Sequence[Address]:
+        """A target's endpoints; those that hold their share of the places come last."""
+        with self._lock:
+            return self._in_use.spread(order, self._limits.max_connections)
+
+    def aim(self, order: Sequence[Address]) -> Sequence[Address]:
+        """The same for a dial, which counts for the first of them until it is over: `aimed`."""
+        with self._lock:
+            order = self._in_use.spread(order, self._limits.max_connections)
+            self._in_use.hold(order[0])
+        return order
+
+    def aimed(self, address: Address) -> None:
+        """A dial is over."""
+        with self._lock:
+            self._in_use.let_go(address)
 
     # -- giving back -----------------------------------------------------------------------
 
@@ -126,11 +141,11 @@ class Pool:
         it can be shared, else as its turn comes. Returns what must be closed."""
         dead: list[Connection] = []
         with self._lock:
-            self._begin_lease(connection)
+            self._in_use.begin(connection)
             rest = OrderedDict[Ticket, None]()
             for ticket in self._expecting.pop(connection.route, None) or ():
                 if ticket.takes(connection) and connection.shares(now):
-                    self._begin_lease(connection)
+                    self._in_use.begin(connection)
                     self._grant(ticket, connection)
                 else:
                     rest[ticket] = None
@@ -164,15 +179,21 @@ class Pool:
             self._ring()
         return kept
 
+    def evict(self, connection: Connection) -> None:
+        """A suspect connection gives its place to the first in line, if anybody waits: who uses it
+        goes on without one."""
+        with self._lock:
+            if self._queue and self._in_use.disown(connection):
+                self._free_place()
+        self._ring()
+
     def disown(self, connection: Connection) -> bool:
         """Take a suspect connection's place away from it; True if it had one.
 
         The place is the caller's: for the attempt that starts beside the suspect one.
         """
         with self._lock:
-            counted, connection.counted = connection.counted, False
-            self._shared.drop(connection)
-            return counted
+            return self._in_use.disown(connection)
 
     def serve_line(self, now: float) -> list[Connection]:
         """Something has become of use to those in line that no caller has given back: a shared
@@ -197,7 +218,7 @@ class Pool:
         with self._lock:
             idle, busy = list(self._by_age), list(self._busy)
             for connection in idle:
-                self._forget(connection)
+                self._idle.forget(connection)
                 self._free_place()
             for connection in busy:
                 connection.expires = -math.inf
@@ -230,7 +251,7 @@ class Pool:
         for address in want.order if full else want.order[:1]:
             shared = self._shared.find(want.route, address, now) if want.multiplexed else None
             if shared is not None:
-                self._begin_lease(shared)
+                self._in_use.begin(shared)
                 return shared, dead
             connection = self._pop(want.route, address, now - want.idle_expiry, now, dead)
             if connection is not None:
@@ -251,7 +272,7 @@ class Pool:
         if not self._by_age:
             return False
         coldest = next(iter(self._by_age))
-        self._forget(coldest)
+        self._idle.forget(coldest)
         dead.append(coldest)
         return True
 
@@ -265,7 +286,7 @@ class Pool:
             ticket = next(iter(self._queue))
             grant: Connection | Grant | None = self._shared.find_for(ticket, now)
             if isinstance(grant, Connection):
-                self._begin_lease(grant)
+                self._in_use.begin(grant)
             elif self._make_room(dead):
                 grant = PLACE
             else:
@@ -282,22 +303,10 @@ class Pool:
 
     # -- under the lock: connections that are shared ---------------------------------------
 
-    def _begin_lease(self, connection: Connection) -> None:
-        connection.leases += 1
-        self._busy[connection] = None
-        if connection.session is not None:
-            self._shared.add(connection)
-
     def _end_lease(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
         """One exchange less on a connection. Returns it if it is to be closed."""
-        connection.leases -= 1
-        if not connection.leases:
-            self._busy.pop(connection, None)
-            if connection.session is not None:
-                self._shared.drop(connection)
+        if self._in_use.end(connection, reusable=reusable):
             return self._settle(connection, reusable=reusable, now=now)
-        if not reusable:
-            self._shared.drop(connection)
         return []
 
     def _end_dial(self, route: Route | None) -> None:
@@ -314,37 +323,17 @@ class Pool:
         self, route: Route, address: Address, since: float, now: float, dead: list[Connection]
     ) -> Connection | None:
         """The warmest idle connection to an endpoint that has not been idle since `since`."""
-        stack = self._stacks.get((route, address))
-        while stack and stack[-1].idle_since > since:
-            connection = stack.pop()
-            del self._by_age[connection]
-            if not stack:
-                del self._stacks[route, address]
+        while (connection := self._idle.pop(route, address, since)) is not None:
             if now < connection.expires:
-                self._begin_lease(connection)
+                self._in_use.begin(connection)
                 return connection
             dead.append(connection)
             self._free_place()
         return None
 
-    def _forget(self, connection: Connection) -> None:
-        """Remove an idle connection that is the coldest of its stack."""
-        del self._by_age[connection]
-        key = (connection.route, connection.address)
-        stack = self._stacks[key]
-        stack.remove(connection)  # it lies at the front: constant time
-        if not stack:
-            del self._stacks[key]
-
     def _expired(self, now: float) -> list[Connection]:
-        limit = now - self._limits.idle_expiry
-        dead: list[Connection] = []
-        for connection in self._by_age:
-            if connection.idle_since > limit:
-                break
-            dead.append(connection)
-        for connection in dead:
-            self._forget(connection)
+        dead = self._idle.expired(now - self._limits.idle_expiry) if self._by_age else []
+        for _ in dead:
             self._free_place()
         return dead
 
@@ -356,17 +345,13 @@ class Pool:
         if self._queue:
             ticket, _ = self._queue.popitem(last=False)
             if fit and ticket.takes(connection):
-                self._begin_lease(connection)
+                self._in_use.begin(connection)
                 self._grant(ticket, connection)
                 return []
             self._grant(ticket, PLACE)
             return [connection]
         if fit and len(self._by_age) < self._limits.max_keepalive:
-            connection.idle_since = now
-            self._stacks.setdefault((connection.route, connection.address), deque()).append(
-                connection
-            )
-            self._by_age[connection] = None
+            self._idle.lay(connection, now)
             return []
         self._count -= 1
         return [connection]

@@ -68,7 +68,7 @@ async def gives_up(open_caller: Open, url: str, **arguments: object) -> None:
 
 @incident("FR-65")
 @case
-async def a_proxy_that_does_not_accept(open_caller: Open) -> None:
+async def fr65_a_proxy_that_does_not_accept(open_caller: Open) -> None:
     for scheme in ("http", "https", "socks5"):
         with silent_address() as address:
             await gives_up(open_caller, f"https://{ORDERS}", proxy=f"{scheme}://{address}")
@@ -76,7 +76,7 @@ async def a_proxy_that_does_not_accept(open_caller: Open) -> None:
 
 @incident("FR-65")
 @case
-async def a_proxy_that_never_answers_connect(open_caller: Open) -> None:
+async def fr65_a_proxy_that_never_answers_connect(open_caller: Open) -> None:
     for handler in (mute, deaf, answering_connect(b"HTTP/1.1 200 Connection estab")):
         with Server(handler) as proxy:
             await gives_up(open_caller, f"https://{ORDERS}", proxy=proxy.url)
@@ -84,7 +84,7 @@ async def a_proxy_that_never_answers_connect(open_caller: Open) -> None:
 
 @incident("FR-65")
 @case
-async def tls_that_stalls_inside_the_tunnel(open_caller: Open) -> None:
+async def fr65_tls_that_stalls_inside_the_tunnel(open_caller: Open) -> None:
     stalls: list[Handler] = [deaf, hello_only(ssl.TLSVersion.TLSv1_2)]
     for handler in (*stalls, hello_only(ssl.TLSVersion.TLSv1_3)):
         with Server(handler) as origin:
@@ -97,7 +97,7 @@ async def tls_that_stalls_inside_the_tunnel(open_caller: Open) -> None:
 
 @incident("FR-65")
 @case
-async def tls_that_stalls_before_the_proxy(open_caller: Open) -> None:
+async def fr65_tls_that_stalls_before_the_proxy(open_caller: Open) -> None:
     with Server(deaf) as proxy:
         url = proxy.url.replace("http:", "https:")
         for origin in (f"http://{ORDERS}", f"https://{ORDERS}"):
@@ -109,7 +109,7 @@ async def tls_that_stalls_before_the_proxy(open_caller: Open) -> None:
 
 @incident("FR-65")
 @case
-async def socks_that_stalls_at_each_step(open_caller: Open) -> None:
+async def fr65_socks_that_stalls_at_each_step(open_caller: Open) -> None:
     steps = (b"\x05\x02", b"\x01\x00", b"\x05\x00")
     for count in range(len(steps) + 1):
 
@@ -154,14 +154,14 @@ async def the_deadline_bounds_the_way_through_a_proxy_too(open_caller: Open) -> 
 
 @incident("FR-66")
 @case
-async def a_server_that_stops_after_accepting(open_caller: Open) -> None:
+async def fr66_a_server_that_stops_after_accepting(open_caller: Open) -> None:
     with Server(deaf) as server:
         await gives_up(open_caller, server.url.replace("http:", "https:"))
 
 
 @incident("FR-66")
 @case
-async def a_server_that_stops_after_its_hello(open_caller: Open) -> None:
+async def fr66_a_server_that_stops_after_its_hello(open_caller: Open) -> None:
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         with Server(hello_only(version)) as server:
             await gives_up(open_caller, server.url.replace("http:", "https:"))

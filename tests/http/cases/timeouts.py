@@ -178,7 +178,7 @@ async def a_connect_timeout_bounds_the_whole_connect(open_caller: Open) -> None:
 
 @incident("FR-66")
 @case
-async def a_handshake_that_stalls_is_a_connect_timeout(open_caller: Open) -> None:
+async def fr66_a_handshake_that_stalls_is_a_connect_timeout(open_caller: Open) -> None:
     with Server(deaf) as server:
         async with open_caller(verify=False) as caller:
             url = server.url.replace("http:", "https:")

@@ -41,7 +41,7 @@ def alpn(peer: Peer) -> str | None:
 
 @incident("FR-67")
 @case
-async def the_right_name_at_a_chosen_address(open_caller: Open) -> None:
+async def fr67_the_right_name_at_a_chosen_address(open_caller: Open) -> None:
     with Server(serve, context=server_context("orders.shop.svc")) as server:
         targets = {"https://orders.shop.svc": f"static://{server.address}"}
         async with open_caller(verify=client_context(), targets=targets) as caller:
@@ -53,7 +53,7 @@ async def the_right_name_at_a_chosen_address(open_caller: Open) -> None:
 
 @incident("FR-67")
 @case
-async def a_certificate_for_the_address_only_is_refused(open_caller: Open) -> None:
+async def fr67_a_certificate_for_the_address_only_is_refused(open_caller: Open) -> None:
     with Server(serve, context=server_context("127.0.0.1")) as server:
         targets = {"https://orders.shop.svc": f"static://{server.address}"}
         async with open_caller(verify=client_context(), targets=targets) as caller:
