@@ -1,0 +1,1 @@
+"""Stress: many threads, tasks, loops and processes on one transport, servers that misbehave."""
