@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import httpx
 import pytest
 
@@ -345,3 +348,54 @@ def test_a_pod_that_is_stopped_answers_what_is_under_way() -> None:
         with pytest.raises(httpx.ConnectError):
             one.get(pod.url)
     assert [what for _, what in net.log][-2:] == ["a-1: stop", "a-1: exit"]
+
+
+# -- sync code beside async ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_sync_code_in_a_worker_thread_of_a_loop(loop: str) -> None:
+    net = two_nodes()
+
+    def ask() -> int:
+        with client(net) as one:
+            return one.get(f"{URL}?delay=2").status_code
+
+    async def main() -> list[int]:
+        found: list[int] = []
+
+        async def work() -> None:
+            found.append(await anyio.to_thread.run_sync(ask))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(work)
+            await anyio.sleep(1)
+            assert not found
+        return found
+
+    assert net.run(main, backend=loop) == [200] * 3
+    assert 2 <= net.elapsed() < 2.1
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_a_worker_thread_calls_back_into_its_loop(loop: str) -> None:
+    net = SimNet()
+
+    async def main() -> float:
+        def work() -> float:
+            anyio.from_thread.run(anyio.sleep, 3)
+            return net.elapsed()
+
+        return await anyio.to_thread.run_sync(work)
+
+    assert net.run(main, backend=loop) == 3
+
+
+def test_a_thread_pool_of_plain_threads() -> None:
+    net = two_nodes()
+    with net.running(), client(net) as one:
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(one.get, [f"{URL}?delay=1"] * 8))
+        assert [answer.status_code for answer in answers] == [200] * 8
+        assert 1.9 < net.elapsed() < 3.1

@@ -40,6 +40,7 @@ _IDLE = {
     ("thread.py", "_worker"),  # concurrent.futures: waits for work
     ("_thread_cache.py", "_work"),  # trio: the same
     ("queue.py", "get"),
+    ("_threads.py", "_send_message_to_trio"),  # trio: waits for the loop's answer
 }
 _DEBUGGERS = {"bdb.py", "pdb.py", "pydevd.py", "pydevd_frame.py"}
 

@@ -210,12 +210,18 @@ class Turns:
                     self._check(party)
                 if not passed:
                     self._advance()
-                elif party.woken:
+                elif party.woken or party.polls:  # else it was given the turn to carry time on
                     break
         finally:
-            party.parked = party.woken = False
+            self._unpark(party)
             if timer is not None:
                 timer.cancel()
+
+    def _unpark(self, party: Party) -> None:
+        """It goes on; whoever gave it the turn, it is not in line for another one."""
+        party.parked = party.woken = False
+        if self._line and party in self._line:
+            self._line.remove(party)
 
     def breathe(self, party: Party) -> None:
         """Let others have a turn at this instant, and what is due now happen."""
@@ -224,9 +230,12 @@ class Turns:
             self._run_next()
         if self._line or self._posted or self.claims:
             self.wake(party)
-            while not self._pass(party):
-                self._check(party)
-            party.woken = False
+            party.parked = True
+            try:
+                while not self._pass(party):
+                    self._check(party)
+            finally:
+                self._unpark(party)
             self._check(party)
 
     def launch(self, work: Callable[[], object], name: str) -> Party:
@@ -285,8 +294,11 @@ class Turns:
 
     def next_after(self, victim: Party) -> Party | None:
         """Who is to have the turn when `victim` does nothing with it. Call with the lock."""
-        if self.claims:
-            return self.claims.popleft()
+        for line in (self._line, self.claims):
+            for one in tuple(line):
+                if one is not victim:
+                    line.remove(one)
+                    return one
         parked = [one for one in self.parties.values() if one.parked and one is not victim]
         return parked[0] if parked else None
 

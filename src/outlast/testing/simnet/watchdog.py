@@ -92,6 +92,7 @@ class Watchdog:
                 turns.holder = other or victim
                 victim.outside = other is not None
         if other is not None:
+            turns.outsiders.ran()  # what the thread did last, others may have to hear of
             other.gate.release()
 
     @staticmethod
