@@ -15,9 +15,10 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.core.backoff import Backoff
+from outlast.core.latency import RFC_MINIMUM
 from outlast.net.options import Keepalive
 
 __all__ = ["Policy", "current_override", "override", "seconds"]
@@ -72,6 +73,16 @@ def _user_timeout(value: object, name: str) -> float:
 
 def _optional(value: object, name: str) -> float | None:
     return None if value is None else _positive(value, name)
+
+
+def _attempt_delay(value: object, name: str) -> float | None:
+    number = _optional(value, name)
+    if number is not None and number < RFC_MINIMUM:
+        raise ValueError(
+            f"{name}: {value!r} is less than 10 ms, which RFC 8305 section 5 forbids; "
+            "write 0.05 or '50ms', or None to adapt to the target"
+        )
+    return number
 
 
 def _count(value: object, name: str) -> int:
@@ -132,7 +143,8 @@ def _keepalive(value: object, name: str) -> Keepalive | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How calls behave when something fails. Durations in seconds, or "5s", "250ms".
+    """How calls behave when something fails. Durations in seconds; "5s", "250ms" or "2m" may be
+    given too, and become seconds. Hashable, and equal to others of the same figures.
 
     attempts: requests of which a byte was written, at most, per call.
     deadline: for the whole call, body included; None for none.
@@ -142,7 +154,8 @@ class Policy:
     backoff: the wait before a repeated request.
     retry_after_limit: a longer Retry-After returns the answer at once.
     connect_timeout: for a whole connect when the caller gave none.
-    attempt_delay: from one dial of a race to the next; None adapts to the target.
+    attempt_delay: from one dial of a race to the next, at least 10 ms (RFC 8305 section 5); None
+        adapts to the target.
     open_attempts: dials of one race that may be open together.
     keepalive: (idle, interval, count) of TCP keepalive in seconds; None leaves it off.
     user_timeout: how long the kernel may hold unacknowledged data while we watch; 0 for off.
@@ -168,9 +181,36 @@ class Policy:
     idle_expiry: float = 60.0
     max_age: float = 300.0
 
+    if TYPE_CHECKING:  # what may be given; the fields say what it becomes
+
+        def __init__(
+            self,
+            *,
+            attempts: int = ...,
+            deadline: float | str | None = ...,
+            retry_status: Iterable[int] = ...,
+            unsafe_status: Mapping[str, Iterable[int]] = ...,
+            idempotent: bool | None = ...,
+            backoff: Backoff = ...,
+            retry_after_limit: float | str = ...,
+            connect_timeout: float | str = ...,
+            attempt_delay: float | str | None = ...,
+            open_attempts: int = ...,
+            keepalive: Keepalive | tuple[int, int, int] | None = ...,
+            user_timeout: float | str = ...,
+            watch: bool = ...,
+            idle_expiry: float | str = ...,
+            max_age: float | str = ...,
+        ) -> None:
+            """Each field by its name."""
+
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(getattr(self, name), name))
+
+    def __hash__(self) -> int:
+        values = (getattr(self, name) for name in _CHECKS)
+        return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in values))
 
     def merged(self, fields: Mapping[str, Any]) -> Policy:
         """This policy with `fields` over it. ValueError for unknown fields and wrong values."""
@@ -187,7 +227,7 @@ _CHECKS: dict[str, Callable[[object, str], object]] = {
     "backoff": _backoff,
     "retry_after_limit": _duration,
     "connect_timeout": _positive,
-    "attempt_delay": _optional,
+    "attempt_delay": _attempt_delay,
     "open_attempts": _count,
     "keepalive": _keepalive,
     "user_timeout": _user_timeout,

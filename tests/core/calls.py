@@ -38,7 +38,9 @@ def call(purse: Purse | RetryBudget | None = None, **figures: Any) -> Call:
     return fresh
 
 
-def unwritten(purse: Purse | RetryBudget | None = None, **figures: Any) -> Call:
+def unwritten(
+    purse: Purse | RetryBudget | None = None, rng: Random | None = None, **figures: Any
+) -> Call:
     plan = {
         "attempts": 3,
         "deadline": NEVER,
@@ -49,4 +51,4 @@ def unwritten(purse: Purse | RetryBudget | None = None, **figures: Any) -> Call:
         "retry_after_cap": 10.0,
         **figures,
     }
-    return Call(CallPlan(**plan), purse or Purse(), Random(1))
+    return Call(CallPlan(**plan), purse or Purse(), rng or Random(1))

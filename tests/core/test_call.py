@@ -73,7 +73,16 @@ def test_the_last_attempts_answer_is_taken_whatever_it_is() -> None:
 
 @pytest.mark.parametrize("wait", [0.0, 0.5, 10.0])
 def test_retry_after_is_honoured(wait: float) -> None:
-    assert call().answered(0, 503, wait, 1.0) == Try(1, 1.0 + wait, "status 503")
+    """Never earlier than it says; a little later, because everybody else was told the same."""
+    moments = set()
+    for seed in range(20):
+        step = call(rng=Random(seed)).answered(0, 503, wait, 1.0)
+        assert isinstance(step, Try)
+        assert (step.number, step.why) == (1, "status 503")
+        assert 1.0 + wait <= step.at <= 1.0 + 1.1 * wait
+        moments.add(step.at)
+    assert len(moments) == (20 if wait else 1)
+    assert max(moments) - min(moments) >= 0.05 * wait
 
 
 @pytest.mark.parametrize("wait", [10.5, math.inf])
@@ -94,7 +103,11 @@ def test_a_retry_after_past_the_deadline_returns_the_answer(wait: float) -> None
 
 
 def test_a_retry_after_just_before_the_deadline_is_honoured() -> None:
-    assert call(deadline=Deadline(3.0)).answered(0, 503, 1.9, 1.0) == Try(1, 2.9, "status 503")
+    """What is added must not bring it to the deadline."""
+    for seed in range(20):
+        step = call(deadline=Deadline(3.0), rng=Random(seed)).answered(0, 503, 1.9, 1.0)
+        assert isinstance(step, Try)
+        assert 2.9 <= step.at < 3.0
 
 
 # --- failures ---------------------------------------------------------------------------------

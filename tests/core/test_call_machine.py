@@ -15,6 +15,7 @@ from outlast.core.call import MAX_UNSENT, Accept, Await, Call, CallPlan, Failure
 from outlast.core.classify import Progress
 from outlast.core.deadline import Deadline
 
+TINY = 1e-9  # seconds, of rounding
 CAP = 3.0  # the longest Retry-After that is waited for
 NAMED = 418  # a status that the policy repeats for unsafe methods too
 WAIT = Backoff(base=0.1, cap=0.4)
@@ -163,7 +164,7 @@ class CallMachine(RuleBasedStateMachine):
             assert right
             assert self.replayable
             assert not self.out
-            assert wait is None or (wait <= CAP and step.at == self.now + wait)
+            assert wait is None or (wait <= CAP and wait <= step.at - self.now <= 1.1 * wait + TINY)
         elif right and self.replayable and not self.out:
             assert not room
         if status == 200:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import math
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import outlast
+import outlast.policy as policy_module
 from outlast import Backoff, Keepalive, Policy
 from outlast.policy import current_override, seconds
 
@@ -35,7 +37,7 @@ GOOD: dict[str, list[tuple[Any, Any]]] = {
     "backoff": [(Backoff(0.0, 0.0), Backoff(0.0, 0.0))],
     "retry_after_limit": [(0, 0.0), ("1m", 60.0)],
     "connect_timeout": [(0.1, 0.1), ("3s", 3.0)],
-    "attempt_delay": [(None, None), (0.05, 0.05)],
+    "attempt_delay": [(None, None), (0.05, 0.05), ("10ms", 0.01)],
     "open_attempts": [(1, 1), (8, 8)],
     "keepalive": [
         (None, None),
@@ -58,7 +60,7 @@ BAD: dict[str, list[Any]] = {
     "backoff": [None, 0.1, (0.1, 1.0)],
     "retry_after_limit": [None, -1, "long"],
     "connect_timeout": [None, 0, -1, "0s"],
-    "attempt_delay": [0, -0.1, "fast"],
+    "attempt_delay": [0, -0.1, "fast", 0.001, "9ms"],
     "open_attempts": [0, 2.0, None],
     "keepalive": [0, True, (5, 1), (5, 1, 6, 7), "5s", (0, 1, 6), (5, 1, 128), (5.0, 1, 6)],
     "user_timeout": [None, -1, 0.0004, "on"],
@@ -116,6 +118,7 @@ def test_what_a_field_refuses(name: str, value: Any) -> None:
         ({"keepalive": (0, 1, 6)}, "keepalive idle: 0 is not a whole number from 1 to 32767"),
         ({"user_timeout": 0.0001}, "less than 1 ms; write 11, '250ms', or 0 for off"),
         ({"watch": 1}, "1 is not True or False"),
+        ({"attempt_delay": 0.001}, "less than 10 ms, which RFC 8305 section 5 forbids; write 0.05"),
     ],
 )
 def test_errors_show_a_right_form(fields: dict[str, Any], text: str) -> None:
@@ -144,6 +147,31 @@ def test_a_policy_is_a_value() -> None:
     assert policy.merged({}) == policy
     assert policy.merged({"attempts": 5}).unsafe_status == policy.unsafe_status
     assert policy.attempts == 2
+
+
+def test_equal_policies_have_the_same_hash() -> None:
+    """As keys, and in sets."""
+    for name, values in GOOD.items():
+        for given_value, _ in values:
+            policy = Policy(**{name: given_value})
+            assert {policy: name}[Policy(**{name: getattr(policy, name)})] == name
+    methods = {"POST": {503}, "PATCH": {502}}
+    one, other = (
+        Policy(unsafe_status=methods),
+        Policy(unsafe_status=dict(reversed(methods.items()))),
+    )
+    assert len({one, other, Policy(), Policy(attempts=2), Policy(attempts=2)}) == 3
+
+
+def test_type_checkers_are_told_of_every_field() -> None:
+    """What may be given is written down beside what it becomes: the same names, in one order."""
+    tree = ast.parse(inspect.getsource(policy_module))
+    told = [
+        [argument.arg for argument in node.args.kwonlyargs]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    ]
+    assert told == [[field.name for field in dataclasses.fields(Policy)]]
 
 
 def test_what_the_caller_changes_later_does_not_matter() -> None:

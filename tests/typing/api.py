@@ -31,7 +31,7 @@ def transports(context: ssl.SSLContext) -> None:
         local_address="10.0.0.7",
         socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)],
         targets={"http://orders.shop.svc:8080": "static://10.0.0.1:8080"},
-        policy=outlast.Policy(attempts=3, deadline=10.0),
+        policy=outlast.Policy(attempts=3, deadline="10s", retry_status=[503], keepalive=(5, 1, 6)),
     )
     outlast.AsyncTransport(verify=False, trust_env=False, retries=0)
     with outlast.Transport() as transport:
@@ -154,3 +154,9 @@ async def async_connections(context: ssl.SSLContext) -> None:
     assert_type(await outlast.connect_tcp("db", 5432), anyio.abc.SocketStream)
     stream = await outlast.connect_tcp("db", 5432, tls=True, ssl_context=context)
     await stream.send(b"x")
+
+
+def durations() -> None:
+    policy = outlast.Policy(deadline="250ms", connect_timeout="3s", unsafe_status={"POST": [503]})
+    assert_type(policy.connect_timeout, float)
+    assert_type({policy: 1}[policy], int)

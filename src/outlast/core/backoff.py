@@ -2,7 +2,8 @@
 
 Full jitter between nothing and a ceiling that doubles: 25 ms, 50 ms, 100 ms ... up to 250 ms.
 Source: Envoy's retry policy (base 25 ms, cap ten times the base, full jitter). Refuses to wait
-without jitter, because clients that fail together would come back together.
+without jitter, because clients that fail together would come back together; where the server has
+said how long (Retry-After, RFC 9110 section 10.2.3) the jitter only adds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-__all__ = ["Backoff"]
+__all__ = ["Backoff", "asked_for"]
+
+RETRY_AFTER_SPREAD = 0.1  # of the time that a server asks for, added by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,11 @@ class Backoff:
     def delay(self, retry: int, rng: Random) -> float:
         """Seconds to wait before retry number `retry`, drawn from `rng`."""
         return rng.uniform(0.0, self.ceiling(retry))
+
+
+def asked_for(wait: float, room: float, rng: Random) -> float:
+    """Seconds to wait when a server has asked for `wait`: up to a tenth more, never less.
+
+    `room`: seconds until the caller's deadline, which the chance must not bring about.
+    """
+    return wait + rng.uniform(0.0, max(0.0, min(wait * RETRY_AFTER_SPREAD, (room - wait) / 2)))

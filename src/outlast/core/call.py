@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol, TypeAlias
 
+from outlast.core.backoff import asked_for
 from outlast.core.classify import (
     Progress,
     Verdict,
@@ -225,7 +226,11 @@ class Call:
             return f"{verdict.why}; all {plan.attempts} attempts are used"
         if wait is not None and wait > plan.retry_after_cap:
             return f"{verdict.why}; Retry-After asks for {wait:g} s"
-        at = now + (plan.backoff(self._written, self._rng) if wait is None else wait)
+        if wait is None:
+            wait = plan.backoff(self._written, self._rng)
+        elif wait:
+            wait = asked_for(wait, plan.deadline.at - now, self._rng)
+        at = now + wait
         if at >= plan.deadline.at:
             return f"{verdict.why}; the deadline comes first"
         if not self._budget.take(now):
