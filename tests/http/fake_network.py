@@ -222,8 +222,15 @@ class FakeStream:
             window=65_535 if self.room > 0 else 0,
             rtt=self.line.connect,
             backoff=0,
-            heard=0.0 if self.room <= 0 else now - self.heard,  # a closed window answers probes
+            heard=0.0 if self.room <= 0 else self._silence(now),  # a closed window answers probes
         )
+
+    def _silence(self, now: float) -> float:
+        """A living peer answers keepalive probes at once."""
+        held = self.keepalives[-1][1] if self.keepalives else self.keepalive
+        if held is None or self.line.acked == math.inf:
+            return now - self.heard
+        return (now - self.heard) % held.idle
 
     send_state = state
 
@@ -342,6 +349,7 @@ class FakeNetwork:
             40_000 + len(self.streams),
             self.time + line.connect,
             [(seconds(self.time), plan.user_timeout)],
+            keepalive=plan.keepalive,
         )
         self.streams.append(stream)
         if line.connect < math.inf:

@@ -1,6 +1,6 @@
 """The watch, and a second attempt beside a suspect one, at exact instants of virtual time.
 
-A dial takes 1 ms, so a request leaves at 0.001 s, and the first look is 200 ms later, at 0.201 s.
+A dial takes 1 ms, so a request leaves at 0.001 s, and the first look is 100 ms later, at 0.101 s.
 The second attempt's dial takes 1 ms more.
 """
 
@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from outlast import Policy
+from outlast.net.options import Keepalive
 from tests.http.callers import report_of, words
 from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent
 from tests.http.virtual_calls import URL, client
@@ -29,19 +30,19 @@ def test_what_was_never_acknowledged_is_asked_again_elsewhere() -> None:
     assert network.log == [
         (0.0, "dial 10.0.0.1"),
         (0.001, "10.0.0.1 has GET"),
-        (0.201, "dial 10.0.0.1"),
-        (0.202, "10.0.0.1 has GET"),
-        (0.212, "aborted 10.0.0.1"),
-        (0.212, "closed 10.0.0.1"),
+        (0.101, "dial 10.0.0.1"),
+        (0.102, "10.0.0.1 has GET"),
+        (0.112, "aborted 10.0.0.1"),
+        (0.112, "closed 10.0.0.1"),
     ]
-    assert network.streams[0].looks == [0.201]
+    assert network.streams[0].looks == [0.101]
     assert any(
         "not acknowledged by the peer's kernel: repeated" in what for what in words(response)
     )
 
 
 @pytest.mark.parametrize(
-    ("round_trip", "first_look"), [(0.001, 0.2), (0.050, 0.2), (0.051, 0.204), (0.3, 1.2)]
+    ("round_trip", "first_look"), [(0.001, 0.1), (0.025, 0.1), (0.026, 0.104), (0.3, 1.2)]
 )
 def test_the_first_look_comes_after_four_round_trips(round_trip: float, first_look: float) -> None:
     network = FakeNetwork(a=[Line(silent, connect=round_trip, acked=math.inf), GOOD])
@@ -93,8 +94,8 @@ def test_the_suspect_may_win_after_all() -> None:
     assert network.log[:6] == [
         (0.0, "dial 10.0.0.1"),
         (0.001, "10.0.0.1 has GET"),
-        (0.201, "dial 10.0.0.1"),
-        (0.202, "10.0.0.1 has GET"),
+        (0.101, "dial 10.0.0.1"),
+        (0.102, "10.0.0.1 has GET"),
         (0.501, "aborted 10.0.0.1"),
         (0.501, "closed 10.0.0.1"),
     ]
@@ -148,7 +149,7 @@ def test_both_never_acknowledged() -> None:
     with client(network, timeout=5.0) as calls:
         with pytest.raises(httpx.ReadTimeout, match="never acknowledged") as caught:
             calls.get(URL)
-        assert network.time == pytest.approx(5.202)
+        assert network.time == pytest.approx(5.102)
     assert len(network.requests) == 2
     assert report_of(caught.value).events[-1].attempt == 1
     assert {stream.end[0] for stream in network.streams if stream.end} == {"aborted"}
@@ -168,28 +169,32 @@ def test_what_was_acknowledged_is_never_touched(wait: float, method: str) -> Non
     assert network.time == pytest.approx(0.001 + wait)
 
 
-def test_the_looks_come_at_doubling_gaps() -> None:
-    """200, 400, 800, 1600 ms, then every 2 s: a long wait costs little."""
+def test_the_looks_are_few() -> None:
+    """After 100 ms, a second after the last packet, then every 2 s: a long wait costs little."""
     network = FakeNetwork(a=Line(answers(500.0)))
     with client(network) as calls:
         calls.get(URL)
     looks = network.streams[0].looks
-    assert looks[:7] == [0.201, 0.601, 1.401, 3.001, 5.001, 7.001, 9.001]
-    assert len(looks) == 4 + 248
+    assert looks[:7] == [0.101, 1.002, 3.002, 5.002, 7.002, 9.002, 11.002]
+    assert len(looks) == 1 + 250
+    (first, hurried), (last, planned) = network.streams[0].keepalives
+    assert (first, hurried) == (1.002, Keepalive(1, 1, 6))
+    assert (last, planned) == (500.001, Keepalive(5, 1, 6))
 
 
-def test_one_byte_acknowledged_is_acknowledged() -> None:
-    """The peer's kernel lives; that it has not taken all of a big request says nothing."""
+def partly(stream: FakeStream) -> None:
+    """The peer's kernel takes one byte, and no more before the answer."""
+    if stream.request() is not None:
+        stream.acknowledged = 1
+        stream.says(4.0, answer())
 
-    def half(stream: FakeStream) -> None:
-        if stream.request() is not None:
-            stream.acknowledged = 1
-            stream.says(4.0, answer())
 
-    network = FakeNetwork(a=Line(half, acked=math.inf))
+def test_one_byte_acknowledged_and_no_more() -> None:
+    """What moved gives it as much time again: the next look, 0.2 s later, finds it spent."""
+    network = FakeNetwork(a=[Line(partly, acked=math.inf), GOOD])
     with client(network) as calls:
-        calls.put(URL, content=b"x" * 1000)
-    assert len(network.said("dial")) == 1
+        assert calls.put(URL, content=b"x" * 1000).content == b"ok"
+    assert network.said("dial") == [(0.0, "dial 10.0.0.1"), (0.301, "dial 10.0.0.1")]
 
 
 def test_what_an_earlier_request_had_acknowledged_does_not_count() -> None:
@@ -208,7 +213,7 @@ def test_what_an_earlier_request_had_acknowledged_does_not_count() -> None:
         began = network.time
         response = calls.get(URL)
     assert words(response, "pool")[0] == "reused"
-    assert network.said("dial")[1][0] == pytest.approx(began + 0.2)
+    assert network.said("dial")[1][0] == pytest.approx(began + 0.1)
 
 
 def test_a_closed_window_is_no_suspicion() -> None:
@@ -281,9 +286,31 @@ def test_the_suspects_place_moves_to_the_second_attempt() -> None:
 
 def test_a_budget_bounds_second_attempts() -> None:
     """30 from the reserve, and a fifth of what is asked: then suspects are waited for."""
-    network = FakeNetwork(a=Line(answers(0.205), acked=math.inf))
+    network = FakeNetwork(a=Line(answers(0.252), acked=math.inf))
     with client(network, limits=httpx.Limits(max_keepalive_connections=0)) as calls:
         found = [words(calls.get(URL)) for _ in range(60)]
     refused = [n for n, what in enumerate(found) if "retry budget is spent" in " ".join(what)]
     assert refused[0] >= 30
     assert len(network.said("dial")) == 60 + 60 - len(refused)
+
+
+# -- keepalive that is hurried while a response is awaited ---------------------------------
+
+
+def test_keepalive_of_a_second_is_never_touched() -> None:
+    """There is nothing to hurry, and nothing to count."""
+    network = FakeNetwork(a=Line(answers(30.0)))
+    with client(network, policy=Policy(keepalive=Keepalive(1, 1, 6))) as calls:
+        calls.get(URL)
+        calls.get(URL)
+    assert network.streams[0].keepalives == []
+
+
+@pytest.mark.parametrize("policy", [Policy(keepalive=None), Policy()])
+def test_a_quick_reply_meets_no_look(policy: Policy) -> None:
+    network = FakeNetwork(a=Line(answers(0.099)))
+    with client(network, policy=policy) as calls:
+        for _ in range(10):
+            calls.get(URL)
+    assert network.streams[0].looks == []
+    assert network.streams[0].keepalives == []

@@ -50,8 +50,8 @@ def test_a_user_timeout_does_not_kill_a_peer_that_merely_does_not_read() -> None
         calls.put(URL, content=b"x" * 5000)
         assert network.streams[0].user_timeouts[1:] == [
             (0.001, 11.0),
-            (0.201, 0.0),
-            (30.201, 11.0),
+            (0.101, 0.0),
+            (30.101, 11.0),
         ]
 
 

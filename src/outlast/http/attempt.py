@@ -14,7 +14,7 @@ from enum import Enum
 
 from outlast.core.classify import Progress
 from outlast.core.deadline import NEVER
-from outlast.core.watch import ResponseWatch, holds_user_timeout
+from outlast.core.liveness import Awaits, Liveness
 from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
 from outlast.http.call_context import CallContext
@@ -22,6 +22,7 @@ from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Refused, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
+from outlast.http.watching import Watching, outcome
 from outlast.net.address import Address
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
@@ -43,12 +44,11 @@ class _Suspect(Exception):
     """The watch has found that the peer's kernel never acknowledged the request."""
 
 
-class Attempt:
+class Attempt(Watching):
     """One try. One owner; not thread-safe."""
 
     __slots__ = (
         "broken",
-        "call",
         "early",
         "failure",
         "head",
@@ -62,7 +62,6 @@ class Attempt:
         "started",
         "unprocessed",
         "used",
-        "watch",
         "watched",
     )
 
@@ -81,7 +80,10 @@ class Attempt:
         self.sent = False
         self.broken: OSError | None = None  # the write side has failed; an answer may still come
         self.read_until = 0.0  # 0: no read under way
-        self.watch: ResponseWatch | None = None
+        self.observer = None
+        self.waiting = Awaits.NOTHING
+        self.waiting_since = 0.0
+        self.next_look = 0.0
         self.watched = call.watched
         self.early = False  # the answer comes before the request was all sent
 
@@ -106,7 +108,7 @@ class Attempt:
             self.drop()
             raise
         if self.early:  # nobody watches what is left unsent, and the peer may never read it
-            self._limit(self.lease, 0.0)
+            self.lease.connection.limit(0.0)
         return Outcome.ANSWERED
 
     def drop(self) -> None:
@@ -116,6 +118,7 @@ class Attempt:
             self.call.engine.free_place(self.call.epoch)
         lease, self.lease = self.lease, None
         if lease is not None:
+            self.unwatch()
             self.call.engine.discard(lease)
 
     @property
@@ -167,7 +170,6 @@ class Attempt:
             finally:
                 await body.end()  # what is left of it is not wanted any more
         self.sent = True
-        self.watch = None  # from here on it is the response that is waited for
 
     def _queue_start(self, lease: Lease) -> None:
         """The request's head, and its body too if that stands in memory."""
@@ -185,7 +187,7 @@ class Attempt:
         """Send the caller's own chunks; as `_push`. While the caller's code runs nobody watches
         the socket, so no user timeout may stand on it (DESIGN section 7)."""
         exchange = lease.exchange
-        self._limit(lease, 0.0)
+        lease.connection.limit(0.0)
         try:
             while (chunk := await body.pull()) is not None:
                 if self.call.late:
@@ -200,7 +202,7 @@ class Attempt:
         except ProtocolError as error:
             raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
         finally:
-            self._limit(lease, self.call.user_timeout)
+            lease.connection.limit(self.call.user_timeout)
 
     async def _push(self, lease: Lease) -> bool:
         """Hand over what is queued. True: stop, the answer is coming before the request's end."""
@@ -260,13 +262,15 @@ class Attempt:
             now = self.call.now()
             if now >= until:
                 raise self._write_timeout(lease)
-            watch = self._watch(lease, now)
-            ready = await Wait(exchange.interests(writing=True), min(until, watch.next_look))
+            if self.waiting is not Awaits.ROOM:
+                self.expect(lease, Awaits.ROOM, now)
+            ready = await Wait(exchange.interests(writing=True), min(until, self.next_look))
             if ready:
+                self.waiting = Awaits.NOTHING
                 if exchange.pull():
                     self.head = self._next_head(lease)
                 return self.head is not None
-            self._look(lease, watch)
+            self._look(lease)
 
     def _write_timeout(self, lease: Lease) -> TransportFailure:
         limit = self.call.words(self.call.request.timeouts.write)
@@ -299,6 +303,8 @@ class Attempt:
             return None
         self._note_sent(lease)
         self.progress = Progress.RESPONSE_BEGUN
+        if self.observer is not None:
+            self.heard()
         return head
 
     async def _pull(self, lease: Lease) -> None:
@@ -310,14 +316,15 @@ class Attempt:
         if exchange.begun and self._arrived(lease):  # one read of TLS may leave more behind
             return
         while True:
-            watch = self.watch or self._watch(lease, call.now())
-            ready = await Wait(exchange.interests(writing=False), min(until, watch.next_look))
+            if self.waiting is not Awaits.RESPONSE:
+                self.expect(lease, Awaits.RESPONSE, call.now())
+            ready = await Wait(exchange.interests(writing=False), min(until, self.next_look))
             if ready and self._arrived(lease):
                 return
             if call.now() >= until:
                 raise self._unanswered(lease)
             if not ready:
-                self._look(lease, watch)
+                self._look(lease)
 
     def _arrived(self, lease: Lease) -> bool:
         try:
@@ -327,12 +334,7 @@ class Attempt:
 
     def _unanswered(self, lease: Lease) -> TransportFailure:
         limit = self.call.words(self.call.request.timeouts.read)
-        told = f"no response from {lease.address} within {limit}; the request was sent"
-        state = lease.connection.stream.send_state()
-        if state is not None and state.acked <= lease.exchange.mark:
-            told += " and never acknowledged by the peer's kernel"
-        elif state is not None and not state.unacked:
-            told += " and acknowledged by the peer's kernel"
+        told = f"no response from {lease.address} within {limit}; {outcome(lease)}"
         return TransportFailure("ReadTimeout", told, final=True)
 
     def _unprocessed(self, lease: Lease, error: Unprocessed) -> TransportFailure:
@@ -362,26 +364,17 @@ class Attempt:
 
     # -- the watch -------------------------------------------------------------------------
 
-    def _watch(self, lease: Lease, now: float) -> ResponseWatch:
-        if self.watch is None:
-            self.watch = ResponseWatch(now, lease.connection.rtt, lease.exchange.mark)
-        return self.watch
-
-    def _look(self, lease: Lease, watch: ResponseWatch) -> None:
-        """Read the kernel's state once; raise if the request is suspect."""
-        now = self.call.now()
-        if now < watch.next_look:
-            return
-        state = lease.connection.stream.send_state()
-        suspect = watch.look(state, now)
-        wanted = self.call.user_timeout
-        if state is not None:
-            self._limit(lease, wanted if holds_user_timeout(state, wanted) else 0.0)
-        if suspect and self.watched:
+    def _look(self, lease: Lease) -> None:
+        """Read the kernel's state once; raise if the request is suspect, or its peer dead."""
+        call, pool = self.call, self.call.engine.pool
+        evicts = call.policy.watch and pool.crowded
+        verdict = self.look(lease, alternative=self.watched or evicts)
+        if verdict is Liveness.DEAD:
+            assert self.observer is not None
+            message = f"{lease.address} is dead: {self.observer.watch.why}; {outcome(lease)}"
+            raise TransportFailure("ReadError", message)
+        if verdict is Liveness.SUSPECT and self.watched:
             self.watched = False  # once: a second attempt is all that this evidence is good for
             raise _Suspect
-        if suspect and self.call.policy.watch:
-            self.call.engine.pool.evict(lease.connection)
-
-    def _limit(self, lease: Lease, seconds: float) -> None:
-        lease.connection.limit(seconds)
+        if verdict is Liveness.SUSPECT and evicts:
+            pool.evict(lease.connection)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from outlast.core.call import Call, CallPlan
 from outlast.core.deadline import NEVER, Deadline, Stopwatch
 from outlast.core.report import Report
-from outlast.http.connection import Connection
+from outlast.http.connection import Connection, Lease
 from outlast.http.engine import Engine
 from outlast.http.message import BytesBody, Request
 from outlast.net.address import Address
@@ -131,6 +131,10 @@ class CallContext:
         if self.deadline.expired(self.now()):
             return f"the call's deadline of {self.policy.deadline:g} s"
         return f"{seconds:g} s"
+
+    def suspect(self, lease: Lease, now: float) -> None:
+        """There is evidence against the peer of a connection that this call waits on."""
+        self.service.suspect(lease.address, now)
 
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""

@@ -165,6 +165,7 @@ class Checkout:
             plan.user_timeout,
             call.epoch,
             self.engine.session(stream, call.request.route),
+            tolerance=call.service.tolerance(stream.address),
         )
         connection.limit(call.user_timeout)
         return connection

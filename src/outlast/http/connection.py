@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from outlast.core.liveness import Sample
+from outlast.core.tolerance import Tolerance
 from outlast.http.exchange import Exchange
 from outlast.http.h1 import H1Exchange
 from outlast.http.message import Route
 from outlast.net.address import Address
+from outlast.net.options import Keepalive
+from outlast.net.probe import hurried
 from outlast.net.seam import Stream
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ class Connection:
     counted: bool = True
     requests: int = 0
     name: str = ""  # the endpoint, in words
+    tolerance: Tolerance = field(default_factory=Tolerance)  # the endpoint's
+    hurried: int = 0  # waits that have keepalive hurried; HTTP/2 has several
 
     def __post_init__(self) -> None:
         self.name = _in_words(self.address)
@@ -51,6 +57,31 @@ class Connection:
         if seconds != self.user_timeout:
             self.user_timeout = seconds
             self.stream.set_user_timeout(seconds)
+
+    # -- as `net.observe` sees it ----------------------------------------------------------
+
+    def state(self) -> Sample | None:
+        """See `Stream.state`."""
+        return self.stream.state()
+
+    def linked(self) -> bool:
+        """See `Stream.linked`."""
+        return self.stream.linked()
+
+    @property
+    def keepalive(self) -> Keepalive | None:
+        """See `Stream.keepalive`."""
+        return self.stream.keepalive
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """See `Stream.set_keepalive`: hurried while any wait wants it so."""
+        planned = self.stream.keepalive
+        if planned is None or hurried(planned) == planned:  # it probes every second anyway
+            return
+        before = self.hurried
+        self.hurried += -1 if keepalive == planned else 1
+        if not before or not self.hurried:
+            self.stream.set_keepalive(keepalive)
 
     def lease(self) -> Lease:
         """The connection for one more exchange."""

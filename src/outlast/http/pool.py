@@ -179,6 +179,11 @@ class Pool:
             self._ring()
         return kept
 
+    @property
+    def crowded(self) -> bool:
+        """Whether anybody stands in line."""
+        return bool(self._queue)
+
     def evict(self, connection: Connection) -> None:
         """A suspect connection gives its place to the first in line, if anybody waits: who uses it
         goes on without one."""

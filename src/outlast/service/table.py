@@ -16,6 +16,7 @@ from random import Random
 from threading import Lock
 
 from outlast.core.budget import RetryBudget
+from outlast.core.tolerance import Tolerance
 from outlast.net.address import Address
 from outlast.net.dial import DialMemory
 from outlast.net.seam import Network
@@ -32,6 +33,7 @@ SHUN = 5.0  # seconds that it stays last; the first step of the ejection time
 class _Endpoint:
     silences: int = 0
     shunned_until: float = 0.0
+    suspect: bool = False
 
 
 class Service:
@@ -43,6 +45,7 @@ class Service:
         self._lock = Lock()
         self._budget = RetryBudget()
         self._endpoints: dict[Address, _Endpoint] = {}
+        self._tolerances: dict[Address, Tolerance] = {}
         self._order: tuple[Address, ...] = target.addresses
         self._turn = Random(target.text).randrange(1 << 16)
 
@@ -80,6 +83,8 @@ class Service:
             self._order = tuple(addresses)
             for gone in self._endpoints.keys() - set(addresses):
                 del self._endpoints[gone]
+            for gone in self._tolerances.keys() - set(addresses):
+                del self._tolerances[gone]
 
     # -- evidence --------------------------------------------------------------------------
 
@@ -101,6 +106,24 @@ class Service:
         """An endpoint has failed: it is tried last for a while."""
         with self._lock:
             self._endpoints.setdefault(address, _Endpoint()).shunned_until = now + SHUN
+
+    def suspect(self, address: Address, now: float) -> None:
+        """A connection to an endpoint has kernel evidence against it: until the endpoint answers
+        no idle connection to it is trusted without a probe, and it is tried last for a while."""
+        with self._lock:
+            entry = self._endpoints.setdefault(address, _Endpoint())
+            entry.suspect = True
+            entry.shunned_until = now + SHUN
+
+    def is_suspect(self, address: Address) -> bool:
+        """Whether an endpoint is suspect now."""
+        entry = self._endpoints.get(address)
+        return entry is not None and entry.suspect
+
+    def tolerance(self, address: Address) -> Tolerance:
+        """What the network towards an endpoint has taught; all its connections share it."""
+        with self._lock:
+            return self._tolerances.setdefault(address, Tolerance())
 
     def renew(self) -> None:
         """In the child of a fork: what was learnt stays, locks that others held do not."""
