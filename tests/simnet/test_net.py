@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -135,6 +136,26 @@ def test_a_scheduled_action_that_fails_is_told_at_the_end() -> None:
     with pytest.raises(ValueError, match="action"):
         scenario()
     assert seen == ["the other"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes came with Python 3.11")
+def test_a_failure_tells_its_seed(backend: str) -> None:
+    net = SimNet(seed="x7")
+
+    def scenario() -> None:
+        with net.running():
+            net.sleep(1.5)
+            raise ValueError("mine")
+
+    async def main() -> None:
+        await anyio.sleep(1.5)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as told:
+        scenario() if backend == "sync" else net.run(main, backend=backend)
+    assert vars(told.value)["__notes__"] == [
+        "SimNet(seed='x7'), after 1.500000 s of virtual time: the same seed has it again"
+    ]
 
 
 def test_a_time_before_the_start_is_refused() -> None:

@@ -114,9 +114,10 @@ class SimNet(World):
 
     # -- the cluster -----------------------------------------------------------------------
 
-    def node(self, name: str, *, kernel: Kernel | None = None) -> SimNode:
-        """Add a node."""
-        node = super().node(name, kernel=kernel)
+    def node(self, name: str, *, kernel: Kernel | None = None, routed: bool = False) -> SimNode:
+        """Add a node. kernel: what its kernel is set to. routed: it is behind a router, not on the
+        link of the others."""
+        node = super().node(name, kernel=kernel, routed=routed)
         assert isinstance(node, SimNode)
         return node
 
@@ -242,6 +243,13 @@ class SimNet(World):
             raise RuntimeError("nothing was taken down; right: SimNet(seed=7, traced=True)")
         return draw(self.transcript, f"SimNet, seed {self.seed!r}")
 
+    def sign(self, error: BaseException) -> None:
+        """Have an error tell its seed, where the Python takes notes (3.11)."""
+        add_note = getattr(error, "add_note", None)
+        if add_note is not None:
+            when = f"after {self.elapsed():.6f} s of virtual time"
+            add_note(f"SimNet(seed={self.seed!r}), {when}: the same seed has it again")
+
     def __repr__(self) -> str:
         return f"<SimNet seed={self.seed!r} at {self.elapsed():g} s>"
 
@@ -261,9 +269,15 @@ class SimRun(Running):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         failure = self._schedule.stop()
-        self.end(error)
-        if failure is not None and error is None:
-            raise failure
+        try:
+            self.end(error)
+            if failure is not None and error is None:
+                raise failure
+        except BaseException as told:
+            self._net.sign(told)
+            raise
+        if error is not None:
+            self._net.sign(error)
 
     async def __aenter__(self) -> SimNet:
         self.inside_own_loop()
