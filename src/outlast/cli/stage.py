@@ -76,9 +76,13 @@ class KernelStage:
             net.at(leaves, self._do, "endpoint leaves", service.remove, lost)
             self._closing = stack.pop_all()
 
-    def play(self, main: Main) -> None:
+    def running(self) -> AbstractContextManager[object]:
         """Be on the client node, and let things happen."""
-        in_real(self.lab.running(), main)
+        return self.lab.running()
+
+    def play(self, main: Main) -> None:
+        """The same, around an event loop."""
+        in_real(self.running(), main)
 
     def elapsed(self) -> float:
         """Seconds since the start."""
