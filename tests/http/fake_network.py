@@ -232,8 +232,6 @@ class FakeStream:
             return now - self.heard
         return (now - self.heard) % held.idle
 
-    send_state = state
-
     def linked(self) -> bool:
         return True
 

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from outlast import Policy
+from outlast.net.options import Keepalive
 from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers
 from tests.http.virtual_calls import URL, client
 
@@ -100,6 +101,14 @@ def test_no_user_timeout_is_none_at_all() -> None:
     with client(network, policy=Policy(user_timeout=0.0), timeout=60.0) as calls:
         calls.get(URL)
     assert {each for _, each in network.streams[0].user_timeouts} == {0.0}
+
+
+def test_a_user_timeout_leaves_keepalive_its_time() -> None:
+    """It replaces the count of probes: 11 s would kill an idle connection for one lost probe."""
+    network = FakeNetwork(a=GOOD)
+    with client(network, policy=Policy(keepalive=Keepalive(60, 10, 6))) as calls:
+        calls.get(URL)
+    assert network.streams[0].user_timeouts[-1][1] == 120.0
 
 
 # -- ages ----------------------------------------------------------------------------------

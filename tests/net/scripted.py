@@ -123,8 +123,6 @@ class ScriptedStream:
         """See `Stream.state`."""
         return None
 
-    send_state = state
-
     def linked(self) -> bool:
         """See `Stream.linked`."""
         return True

@@ -103,8 +103,6 @@ class MemoryStream:
         """See `Stream.state`."""
         return Sample(0, self.written, 1, 0.001, 0, 0.0)
 
-    send_state = state
-
     def linked(self) -> bool:
         """See `Stream.linked`."""
         return self.link

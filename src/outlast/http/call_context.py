@@ -15,6 +15,7 @@ from outlast.http.connection import Connection, Lease
 from outlast.http.engine import Engine
 from outlast.http.message import BytesBody, Request
 from outlast.net.address import Address
+from outlast.net.options import fitting_user_timeout
 from outlast.service.table import Service
 
 __all__ = ["CallContext"]
@@ -63,7 +64,10 @@ class CallContext:
         self.order: Sequence[Address] = ()
         self.tried: set[Address] = set()
         # Where nothing tells a slow reader from a dead peer, it would be killed too.
-        self.user_timeout = self.policy.user_timeout if engine.network.tells else 0.0
+        self.user_timeout = 0.0
+        if engine.network.tells:
+            policy = self.policy
+            self.user_timeout = fitting_user_timeout(policy.user_timeout, policy.keepalive)
         self.watched = self.policy.watch and request.safe and isinstance(request.body, BytesBody)
 
     @property

@@ -142,10 +142,6 @@ class KernelStream:
         """See `Stream.state`."""
         return read_sample(self._sock)
 
-    def send_state(self) -> Sample | None:
-        """See `Stream.send_state`."""
-        return self.state()
-
     def linked(self) -> bool:
         """See `Stream.linked`."""
         return own_link_is_up(self._sock)

@@ -270,7 +270,7 @@ class _Driver:
         """The winner's own SYN-to-established time, never the race's."""
         assert attempt.connected is not None
         assert attempt.stream is not None
-        state = attempt.stream.send_state()
+        state = attempt.stream.state()
         measured = attempt.connected - attempt.started
         rtt = measured if state is None or not state.rtt else min(state.rtt, measured)
         shaken = None if self.request.finish is None else now - attempt.connected

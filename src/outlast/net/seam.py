@@ -93,9 +93,6 @@ class Stream(Protocol):
     def state(self) -> Sample | None:
         """What the kernel knows of the connection now; None where it tells nothing."""
 
-    def send_state(self) -> Sample | None:
-        """The same, by its former name."""
-
     def linked(self) -> bool:
         """Whether this machine's own link is up, so that silence tells against the peer; True
         where that cannot be told. Asked before a peer is held suspect, not more often."""

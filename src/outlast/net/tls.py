@@ -202,10 +202,6 @@ class TlsStream:
         """See `Stream.state`."""
         return self._raw.state()
 
-    def send_state(self) -> Sample | None:
-        """See `Stream.send_state`."""
-        return self._raw.state()
-
     def linked(self) -> bool:
         """See `Stream.linked`."""
         return self._raw.linked()

@@ -162,10 +162,6 @@ class SimStream:
             segments_in=info.segs_in,
         )
 
-    def send_state(self) -> Sample | None:
-        """See `Stream.send_state`."""
-        return self.state()
-
     def linked(self) -> bool:
         """See `Stream.linked`."""
         return self._network.linked
