@@ -99,7 +99,7 @@ def sleeping_tests(sources: Iterable[Source]) -> Iterator[str]:
     """Sleeps in tests outside the lab; `guards.py` refuses them while running, too. In the tests
     of the simulated network they are virtual."""
     for source in sources:
-        if source.module.startswith(("tests.lab", "tests.simnet")):
+        if source.module.startswith(("tests.lab", "tests.simnet", "tests.fire")):
             continue
         for found in imports(source):
             if f"{found.module}.{found.name}" in SLEEPS:
