@@ -59,6 +59,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _measure(options: argparse.Namespace, argv: Sequence[str]) -> Findings:
     alone = os.environ.get("NIQUESTS_PYTHON", "")
+    if alone and not Path(alone).is_file():
+        sys.exit(f"NIQUESTS_PYTHON={alone}: there is no such file; `make bench-speed` makes one")
     clients = [
         client
         for client in CLIENTS

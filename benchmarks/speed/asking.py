@@ -8,7 +8,9 @@ body, wholly read. Libraries are imported when they are used: each has a process
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -50,8 +52,6 @@ def _limits(package: Any, cell: Cell) -> Any:
 
 def family_client(name: str, cell: Cell, place: Place) -> Any:
     """A Client or AsyncClient of httpx or httpx2, over the transport that `name` says."""
-    import importlib
-
     package = importlib.import_module("httpx2" if name.endswith("httpx2") else "httpx")
     given = {"limits": _limits(package, cell), "verify": place.context(), **ONLY[cell.protocol]}
     which = {True: "HTTPTransport", False: "AsyncHTTPTransport"}[cell.sync]
@@ -77,12 +77,11 @@ def _family_sync(name: str, cell: Cell, place: Place) -> Iterator[Ask]:
 
 @contextlib.asynccontextmanager
 async def _family_async(name: str, cell: Cell, place: Place) -> AsyncIterator[AskLater]:
-    import asyncio
-
     async with family_client(name, cell, place) as client:
         await open_idle_async(client, place.url, cell.idle)
         held = [asyncio.ensure_future(client.get(place.url + "hold")) for _ in range(cell.held)]
-        await asyncio.sleep(0)
+        while held and int((await client.get(place.url + "held")).text) < cell.held:
+            await asyncio.sleep(0.05)  # noqa: ASYNC110  another process counts them
 
         async def ask() -> int:
             return len((await client.get(place.url)).content)
@@ -114,22 +113,19 @@ async def open_idle_async(client: Any, url: str, count: int) -> None:
 
 @contextlib.contextmanager
 def _requests(cell: Cell, place: Place) -> Iterator[Ask]:
-    import requests
-    from requests.adapters import HTTPAdapter
-
-    with requests.Session() as session:
+    library: Any = importlib.import_module("requests")
+    with library.Session() as session:
         session.trust_env = False
         session.verify = place.authority
         for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(pool_maxsize=cell.limit))
+            session.mount(scheme, library.adapters.HTTPAdapter(pool_maxsize=cell.limit))
         yield lambda: len(session.get(place.url, timeout=TIMEOUT).content)
 
 
 @contextlib.contextmanager
 def _urllib3(cell: Cell, place: Place) -> Iterator[Ask]:
-    import urllib3
-
-    with urllib3.PoolManager(
+    library: Any = importlib.import_module("urllib3")
+    with library.PoolManager(
         maxsize=cell.limit, timeout=TIMEOUT, ssl_context=place.context()
     ) as pool:
         yield lambda: len(pool.request("GET", place.url).data)
@@ -137,11 +133,10 @@ def _urllib3(cell: Cell, place: Place) -> Iterator[Ask]:
 
 @contextlib.asynccontextmanager
 async def _aiohttp(cell: Cell, place: Place) -> AsyncIterator[AskLater]:
-    import aiohttp
-
-    connector = aiohttp.TCPConnector(limit=cell.limit, ssl=place.context())
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    library: Any = importlib.import_module("aiohttp")
+    connector = library.TCPConnector(limit=cell.limit, ssl=place.context())
+    timeout = library.ClientTimeout(total=TIMEOUT)
+    async with library.ClientSession(connector=connector, timeout=timeout) as session:
 
         async def ask() -> int:
             async with session.get(place.url) as answer:
@@ -151,9 +146,8 @@ async def _aiohttp(cell: Cell, place: Place) -> AsyncIterator[AskLater]:
 
 
 def _niquests_session(cell: Cell, place: Place) -> Any:
-    import niquests
-
-    made = niquests.Session if cell.sync else niquests.AsyncSession
+    library: Any = importlib.import_module("niquests")
+    made = library.Session if cell.sync else library.AsyncSession
     session = made(
         disable_http1=cell.protocol == H2,
         disable_http2=cell.protocol == H1,

@@ -91,7 +91,9 @@ def _numbers(findings: Findings) -> str:
     lines += [_weight_line(weights) for weights in findings.weights]
     return (
         "Ratios of outlast to plain httpx in the same round, unless another comparison is named;"
-        " the bounds are the project's own. Memory is weighed in three rounds.\n\n" + HEADING + "\n".join(lines)
+        " the bounds are the project's own. Memory is weighed in three rounds.\n\n"
+        + HEADING
+        + "\n".join(lines)
     )
 
 

@@ -3,7 +3,7 @@
 It parses as little as possible, so that it costs the same whoever asks, and less than any client.
 Tells its ports as one line of JSON, and then, for each line it reads, how much CPU it has used and
 how many connections it has accepted. Ends with its standard input. A GET of /hold is never
-answered.
+answered; one of /held tells how many such there are.
 
 Run by `benchmarks.speed`: python -m benchmarks.speed.server CERTIFICATE [CORE]
 """
@@ -25,7 +25,8 @@ from benchmarks.speed.plan import H1, H2, LARGE, SMALL, Cell
 from benchmarks.speed.server_h2 import Http2
 
 BACKLOG = 4096
-accepted = 0
+ANSWER = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n"
+accepted = held = 0
 
 
 class Http1(asyncio.Protocol):
@@ -34,8 +35,8 @@ class Http1(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, size: int) -> None:
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {size}\r\n\r\n"
-        self.answer = head.encode() + bytes(size)
+        self.answer = ANSWER.format(size).encode() + bytes(size)
+        self.holds = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -43,8 +44,25 @@ class Http1(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """One answer per head."""
-        if not data.startswith(b"GET /hold"):
+        if data.startswith(b"GET /h"):
+            self.hold(data)
+        else:
             self.transport.write(self.answer * data.count(b"\r\n\r\n"))
+
+    def hold(self, data: bytes) -> None:
+        """Leave a request unanswered, or tell how many there are."""
+        global held  # noqa: PLW0603  the process's own statistics
+        if data.startswith(b"GET /held"):
+            body = str(held)
+            self.transport.write((ANSWER.format(len(body)) + body).encode())
+        else:
+            self.holds = True
+            held += 1
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Whoever asked has gone."""
+        global held  # noqa: PLW0603  the process's own statistics
+        held -= self.holds
 
 
 def counted(make: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
