@@ -80,8 +80,9 @@ async def _family_async(name: str, cell: Cell, place: Place) -> AsyncIterator[As
     async with family_client(name, cell, place) as client:
         await open_idle_async(client, place.url, cell.idle)
         held = [asyncio.ensure_future(client.get(place.url + "hold")) for _ in range(cell.held)]
-        while held and int((await client.get(place.url + "held")).text) < cell.held:
-            await asyncio.sleep(0.05)  # noqa: ASYNC110  another process counts them
+        # Another process counts them: it can only be asked again.
+        while held and int((await client.get(place.url + "held")).text) < cell.held:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
         async def ask() -> int:
             return len((await client.get(place.url)).content)

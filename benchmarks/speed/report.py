@@ -80,6 +80,11 @@ by prior knowledge; 100 streams share a connection at most."""
 
 # -- the numbers -----------------------------------------------------------------------------
 
+PREFACE = """\
+Ratios of outlast to plain httpx in the same round, unless another comparison is named; the bounds
+are the project's own. Memory is weighed in three rounds, each in a fresh process.
+
+"""
 HEADING = """\
 | | bound | ratio, lowest–highest | ours | the other's | |
 |---|--:|--:|--:|--:|---|
@@ -89,12 +94,7 @@ HEADING = """\
 def _numbers(findings: Findings) -> str:
     lines = [_goal_line(pairs) for pairs in findings.goals]
     lines += [_weight_line(weights) for weights in findings.weights]
-    return (
-        "Ratios of outlast to plain httpx in the same round, unless another comparison is named;"
-        " the bounds are the project's own. Memory is weighed in three rounds.\n\n"
-        + HEADING
-        + "\n".join(lines)
-    )
+    return PREFACE + HEADING + "\n".join(lines)
 
 
 def _goal_line(found: Pairs) -> str:
