@@ -15,6 +15,7 @@ __all__ = [
     "good",
     "named",
     "self_signed",
+    "server_pem",
     "speaking",
     "trusting",
     "wanting_client_certificate",
@@ -59,6 +60,11 @@ def _certificate(*names: str) -> trustme.LeafCert:
 def good() -> ssl.SSLContext:
     """A server's context that is all right."""
     return _serving(_certificate(*NAMES))
+
+
+def server_pem() -> bytes:
+    """The key and the certificate of such a server."""
+    return _certificate(*NAMES).private_key_and_cert_chain_pem.bytes()
 
 
 def named(*names: str) -> ssl.SSLContext:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.dropin.better_http1 import HTTP_1
 from tests.dropin.better_http2 import HTTP_2
+from tests.dropin.better_nginx import NGINX
 from tests.dropin.difference import Better
 
 __all__ = ["BETTER", "REASONS"]
@@ -17,7 +18,7 @@ __all__ = ["BETTER", "REASONS"]
 # By the case's name; of several the first that holds in a world and family counts.
 BETTER: Mapping[str, Sequence[Better]] = {
     name: [each] if isinstance(each, Better) else each
-    for name, each in {**HTTP_1, **HTTP_2}.items()
+    for name, each in {**HTTP_1, **HTTP_2, **NGINX}.items()
 }
 
 # The first cells of docs/drop-in.md's table of differences, where each is explained.
@@ -33,8 +34,10 @@ REASONS: Mapping[str, str] = {
     "reset": "An HTTP/2 request that is given up",
     "spoiled": "An HTTP/2 request that cannot be sent",
     "shared": "An HTTP/2 connection that threads share",
+    "status": "A status that asks to try again",
     "surplus": "Bytes after a response",
     "unprocessed": "A request that the server did not process",
+    "unseen": "An HTTP/2 connection that ended while idle",
     "window": "An HTTP/2 server that takes no more of a body",
     "worlds": "The same event in another event loop",
     "ws": "`ws://` beside `http://`",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import pprint
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 
@@ -13,6 +13,8 @@ from tests.dropin.family import FAMILY
 from tests.dropin.stage import Line
 
 NOT_COMPARED = {"outlast"}  # what only one side has: the report
+LONG = 2000  # bytes
+CLOCKS = {b"Date", b"date"}  # tells only when a real server was asked
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def answered(response: httpx.Response, body: bytes) -> Outcome:
         {
             "reason": response.reason_phrase,
             "version": response.http_version,
-            "headers": list(response.headers.raw),
+            "headers": [each for each in response.headers.raw if each[0] not in CLOCKS],
             "body": body if len(body) < 1000 else (len(body), hash(body)),
             "url": str(response.url),
             "history": [(each.status_code, str(each.url)) for each in response.history],
@@ -76,5 +78,18 @@ def difference(plain: Record, ours: Record) -> str:
     """Where two records differ, as a text; empty if they do not."""
     if plain == ours:
         return ""
-    a, b = (pprint.pformat(record, width=110).splitlines() for record in (plain, ours))
+    a, b = (pprint.pformat(_brief(record), width=110).splitlines() for record in (plain, ours))
     return "\n".join(difflib.unified_diff(a, b, "httpx", "outlast", lineterm="", n=2))
+
+
+def _brief(record: Record) -> Record:
+    """For the eye: without the megabytes that a server may have read."""
+    lines = [
+        line if len(line.raw) < LONG else replace(line, raw=bytearray(_told(line.raw)))
+        for line in record.lines
+    ]
+    return replace(record, lines=lines)
+
+
+def _told(raw: bytearray) -> bytes:
+    return bytes(raw[:200]) + f"... {len(raw)} bytes, hash {hash(bytes(raw))}".encode()

@@ -55,7 +55,7 @@ class Peer:
         self.sock = sock
         self.number = number
         self.line = line
-        self.port: int = sock.getsockname()[1]
+        self.port: int = 0 if sock.family == socket.AF_UNIX else sock.getsockname()[1]
         self.buffer = b""
 
     # -- in --------------------------------------------------------------------------------
@@ -168,7 +168,12 @@ class Act:
 
 
 class Stage:
-    """A listener that serves acts. `port`, `authority` (host:port) and `url` stay the same."""
+    """A listener that serves acts. `port`, `authority` (host:port) and `url` stay the same.
+
+    host: an IP address, or the path of a Unix socket.
+    """
+
+    port: int
 
     def __init__(
         self,
@@ -181,19 +186,20 @@ class Stage:
         self._context = context
         if context is not None:
             context.sni_callback = note_name
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.socket(family)
+        self._listener = socket.socket(_family(host))
         if receive_buffer is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._listener.bind((host, 0))
+        self._listener.bind(host if _is_path(host) else (host, 0))
         self._listener.listen(128)
-        self.port: int = self._listener.getsockname()[1]
-        self.authority = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.scheme = "https" if context else "http"
+        self.port, self.authority = 0, "localhost"
+        if not _is_path(host):
+            self.port = self._listener.getsockname()[1]
+            self.authority = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.url = f"{self.scheme}://{self.authority}"
         self.act = Act()
         self._host = host
-        self._last = 0  # the local port of the connection that ends an act
+        self._last: object = None  # the local address of the connection that ends an act
         self._accepted = threading.Event()
 
     def __enter__(self) -> Stage:
@@ -205,6 +211,8 @@ class Stage:
         _shut(self._listener)
         self._accepting.join(BOUND)
         self._listener.close()
+        if _is_path(self._host):
+            os.unlink(self._host)
 
     def begin(self) -> Act:
         """Begin an act: the next client's."""
@@ -234,12 +242,12 @@ class Stage:
         """Wait until every connection has been accepted: one of our own, the last, tells."""
         with socket.socket(self._listener.family) as last:
             last.settimeout(BOUND)
-            last.bind((self._host, 0))
+            last.bind("" if _is_path(self._host) else (self._host, 0))  # "": Linux finds a name
             self._accepted.clear()
-            self._last = last.getsockname()[1]
-            last.connect((self._host, self.port))
+            self._last = last.getsockname()
+            last.connect(self._listener.getsockname())
             assert self._accepted.wait(BOUND), "the listener does not accept"
-        self._last = 0  # the port may be a client's next
+        self._last = None  # the address may be a client's next
 
     # -- connections -----------------------------------------------------------------------
 
@@ -249,12 +257,13 @@ class Stage:
                 sock, address = self._listener.accept()
             except OSError:  # shut down: the test is over
                 return
-            if address[1] == self._last:
+            if address == self._last:
                 sock.close()
                 self._accepted.set()
                 continue
             sock.settimeout(BOUND)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not _is_path(self._host):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             act = self.act
             peer = Peer(act, sock, len(act.lines), Line())
             thread = threading.Thread(target=self._handle, args=(peer,), name="handler")
@@ -297,6 +306,16 @@ class Stage:
 def note_name(sock: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
     """For `SSLContext.sni_callback`: the name that the client has asked for."""
     vars(sock)["asked"].append(name)
+
+
+def _is_path(host: str) -> bool:
+    return host.startswith("/")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    if _is_path(host):
+        return socket.AF_UNIX
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _shut(sock: socket.socket) -> None:

@@ -19,6 +19,7 @@ from tests.dropin.better import BETTER
 from tests.dropin.difference import LUCK
 from tests.dropin.family import FAMILY
 from tests.dropin.judgement import judge
+from tests.dropin.nginx import NginxStage, the_shared
 from tests.dropin.record import Record
 from tests.dropin.sides import AsyncSide, Side, SyncSide
 from tests.dropin.stage import Handler, Line, Stage
@@ -53,13 +54,17 @@ class Case:
 
 
 def add(name: str, script: Script, *handlers: Handler, **more: Any) -> None:
-    """Add a case on a raw server. `tls`: makes the server's context; `stage`: its arguments."""
+    """Add a case on a raw server. `tls`: makes the server's context; `stage`: its arguments;
+    `nginx`: a server of nginx that stands before it, `open`: another stage altogether."""
     assert name not in CASES, f"two cases are called {name}"
     tls: Callable[[], ssl.SSLContext] | None = more.pop("tls", None)
     stage: dict[str, Any] = more.pop("stage", {})
     opened: Open | None = more.pop("open", None)
+    nginx: str | None = more.pop("nginx", None)
 
     def open_stage() -> Stage:
+        if nginx is not None:
+            return NginxStage(the_shared(), nginx, *handlers)
         return Stage(*handlers, context=tls() if tls else None, **stage)
 
     client = {"verify": trusting(), **more.pop("client", {})}

@@ -1,0 +1,16 @@
+"""What the whole session shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.dropin.nginx import shared
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nginx() -> Iterator[None]:
+    """The nginx that most of its cases share: begun before, and so no test's own."""
+    with shared():
+        yield
