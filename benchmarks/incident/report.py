@@ -59,7 +59,7 @@ class Measured:
             "hung": f.hung,
             "slowest": self.worst,
             "p99": self.p99,
-            "over 100 ms": f.slow,
+            "over 100 ms": f.slow / f.requests,  # some clients call less often
         }
 
 
@@ -154,9 +154,14 @@ def behind(way: str, rows: Sequence[Row], runs: Runs) -> dict[str, list[str]]:
     for other in _measured(way, rows, runs):
         better = {mark: value for mark, value in other.marks().items() if value < mine[mark]}
         for mark, value in () if other.row.ours else better.items():
-            shown = duration(value) if mark in ("p99", "slowest") else f"{value:.0f}"
-            found.setdefault(mark, []).append(f"{other.row.name} ({shown})")
+            found.setdefault(mark, []).append(f"{other.row.name} ({_shown_as(mark, value)})")
     return found
+
+
+def _shown_as(mark: str, value: float) -> str:
+    if mark == "over 100 ms":
+        return f"{value:.2%}"
+    return duration(value) if mark in ("p99", "slowest") else f"{value:.0f}"
 
 
 def _ours(way: str, rows: Sequence[Row], runs: Runs) -> Measured | None:
