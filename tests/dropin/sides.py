@@ -29,9 +29,9 @@ __all__ = ["AsyncSide", "Side", "SyncSide", "Upload", "run_now"]
 T = TypeVar("T")
 Work: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
-# The client's arguments that a client with a transport drops: they go to the transport instead.
-CONNECTION = {"verify", "cert", "trust_env", "http1", "http2", "limits"}
-TRANSPORT_ONLY = {"local_address", "retries", "socket_options"}
+# What only a transport takes; the client's other arguments for it go there too then.
+TRANSPORT_ONLY = {"local_address", "retries", "socket_options", "uds"}
+TRANSPORT = {"verify", "cert", "trust_env", "http1", "http2", "limits", *TRANSPORT_ONLY}
 
 
 class Upload:
@@ -54,7 +54,7 @@ class Upload:
 
 
 class Side(ABC):
-    """A client on a stage. `ours`: over outlast."""
+    """A client on a stage. `ours`: `outlast.client` and its like."""
 
     client: httpx.Client | httpx.AsyncClient
 
@@ -188,7 +188,10 @@ class Side(ABC):
 
     def _kept(self) -> int:
         """Idle connections; nothing else may hold a place when all requests are over."""
-        transport: Any = self.client._transport
+        transports = [self.client._transport, *self.client._mounts.values()]
+        return sum(self._idle(each) for each in transports if each is not None)
+
+    def _idle(self, transport: Any) -> int:
         if not self.ours:
             return sum(connection.is_idle() for connection in transport._pool.connections)
         counts: dict[str, int] = transport._engine.pool.counts()
@@ -204,14 +207,12 @@ class SyncSide(Side):
 
     def __init__(self, stage: Stage, ours: bool, **arguments: Any) -> None:
         super().__init__(stage, ours)
-        transport, rest = _parted(arguments)
-        if ours:
-            rest["transport"] = OURS.Transport(**transport)
-        elif TRANSPORT_ONLY & set(transport):
-            rest["transport"] = httpx.HTTPTransport(**transport)
+        own, rest = _parted(arguments)
+        if own:
+            made = (OURS.Transport if ours else httpx.HTTPTransport)(**own)
+            self.client = httpx.Client(transport=made, **rest)
         else:
-            rest.update(transport)
-        self.client = httpx.Client(**rest)
+            self.client = (OURS.client if ours else httpx.Client)(**rest)
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
         return self.client.request(method, url, **_taken(more, Upload.chunks))
@@ -261,14 +262,12 @@ class AsyncSide(Side):
 
     def __init__(self, stage: Stage, ours: bool, **arguments: Any) -> None:
         super().__init__(stage, ours)
-        transport, rest = _parted(arguments)
-        if ours:
-            rest["transport"] = OURS.AsyncTransport(**transport)
-        elif TRANSPORT_ONLY & set(transport):
-            rest["transport"] = httpx.AsyncHTTPTransport(**transport)
+        own, rest = _parted(arguments)
+        if own:
+            made = (OURS.AsyncTransport if ours else httpx.AsyncHTTPTransport)(**own)
+            self.client = httpx.AsyncClient(transport=made, **rest)
         else:
-            rest.update(transport)
-        self.client = httpx.AsyncClient(**rest)
+            self.client = (OURS.async_client if ours else httpx.AsyncClient)(**rest)
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
         return await self.client.request(method, url, **_taken(more, Upload.async_chunks))
@@ -306,8 +305,8 @@ def _taken(more: dict[str, Any], how: Callable[[Upload], object]) -> dict[str, A
 
 
 def _parted(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The transport's arguments and the client's own."""
-    ours = CONNECTION | TRANSPORT_ONLY
-    transport = {name: value for name, value in arguments.items() if name in ours}
-    rest = {name: value for name, value in arguments.items() if name not in ours}
+    """A transport's arguments, if it takes one to have them, and the client's."""
+    own = TRANSPORT if TRANSPORT_ONLY & set(arguments) else set()
+    transport = {name: value for name, value in arguments.items() if name in own}
+    rest = {name: value for name, value in arguments.items() if name not in own}
     return transport, {"timeout": BOUND, **rest}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 import weakref
@@ -41,11 +42,13 @@ class Case:
     `cut`: how much of a request the server gets is a matter of luck; the rest is compared.
     `kept`: whether idle connections are compared too.
     `names`: what the system's resolver knows, in place of what it knows otherwise.
+    `environment`: variables, as far as there are any.
     """
 
     script: Script
     open: Open
-    client: Mapping[str, Any] = field(default_factory=dict)
+    client: Callable[[Stage], Mapping[str, Any]]
+    environment: Callable[[Stage], Mapping[str, str]] = lambda _: {}
     unordered: bool = False
     spread: bool = False
     cut: bool = False
@@ -55,7 +58,8 @@ class Case:
 
 def add(name: str, script: Script, *handlers: Handler, **more: Any) -> None:
     """Add a case on a raw server. `tls`: makes the server's context; `stage`: its arguments;
-    `nginx`: a server of nginx that stands before it, `open`: another stage altogether."""
+    `nginx`: a server of nginx that stands before it, `open`: another stage altogether.
+    `client`: the client's arguments, or a function of the stage that makes them."""
     assert name not in CASES, f"two cases are called {name}"
     tls: Callable[[], ssl.SSLContext] | None = more.pop("tls", None)
     stage: dict[str, Any] = more.pop("stage", {})
@@ -67,7 +71,11 @@ def add(name: str, script: Script, *handlers: Handler, **more: Any) -> None:
             return NginxStage(the_shared(), nginx, *handlers)
         return Stage(*handlers, context=tls() if tls else None, **stage)
 
-    client = {"verify": trusting(), **more.pop("client", {})}
+    given = more.pop("client", {})
+
+    def client(stage: Stage) -> Mapping[str, Any]:
+        return {"verify": trusting(), **(given(stage) if callable(given) else given)}
+
     CASES[name] = Case(script, opened or open_stage, client, **more)
 
 
@@ -88,7 +96,9 @@ async def run(name: str, kind: type[SyncSide] | type[AsyncSide], world: str) -> 
     better = next((each for each in BETTER.get(name, ()) if each.holds(world, FAMILY)), None)
 
     async def play(*, ours: bool) -> Record:
-        return _tidy(await kind(stage, ours, **chosen.client).play(chosen.script), chosen)
+        with mock.patch.dict(os.environ, chosen.environment(stage)):
+            side = kind(stage, ours, **chosen.client(stage))
+        return _tidy(await side.play(chosen.script), chosen)
 
     with chosen.open() as stage, resolving(chosen.names), knowing_nothing():
         asked = better is None or better.plain != LUCK
