@@ -44,11 +44,19 @@ class SimLoop(BareLoop):
         self.turns = turns
         self.party: Party = turns.enter()
         self._told = False
+        self._resting = False
         base: Any = self
         base._selector = _Selector(self)
 
     def rest(self, timeout: float | None) -> None:
         """Wait as `select` does, and do what came meanwhile."""
+        self._resting = True
+        try:
+            self._rest(timeout)
+        finally:
+            self._resting = False
+
+    def _rest(self, timeout: float | None) -> None:
         if self.turns.failure is not None:
             self._end(timeout)
         elif timeout is not None and timeout <= 0:
@@ -78,7 +86,13 @@ class SimLoop(BareLoop):
             self._clock.timeline.advance(self._clock.timeline.now + round(timeout * 1e6))
 
     def deliver(self, action: Callable[[], object]) -> None:
-        """Have `action` run in the loop's thread. Called by whoever has the turn."""
+        """Have `action` run in the loop's thread. Called by whoever has the turn.
+
+        One task that wakes another does it at once: the other is in line before what comes later.
+        """
+        if not self._resting and asyncio._get_running_loop() is self:
+            action()
+            return
         self.party.inbox.append(action)
         self.turns.wake(self.party)
 

@@ -138,7 +138,15 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
             action()
 
     def deliver(self, action: Callable[[], object]) -> None:
-        """Have `action` run in trio's thread. Called by whoever has the turn."""
+        """Have `action` run in trio's thread. Called by whoever has the turn.
+
+        One task that wakes another does it at once: the other is in line before what comes later.
+        """
+        if self._running:
+            self._step = next(self._steps)
+            action()
+            self._step = next(self._steps)
+            return
         self.party.inbox.append(action)
         self.turns.wake(self.party)
 

@@ -20,7 +20,7 @@ from outlast.testing.simnet.actors import Actor
 from outlast.testing.simnet.stall import SimStalled
 from outlast.testing.simnet.threads import SimThread
 from outlast.testing.simnet.timeline import Timeline
-from outlast.testing.simnet.turns import Turns
+from outlast.testing.simnet.turns import Party, Turns
 from outlast.testing.simnet.waiting import Attention, Clock, SimWaiter, look
 from outlast.testing.simnet.watchdog import Watchdog
 
@@ -65,16 +65,23 @@ class Simulation:
         return self.clock.now()
 
     def wait(self, wait: Wait) -> Ready:
-        """See `Network.wait`: this thread's turn goes to others until then."""
+        """See `Network.wait`: this thread's turn goes to others until then. Where there is nothing
+        to wait for those in line go first, as tasks do."""
         turns = self.turns
         party = turns.enter() if turns.running else None
-        ready = look(wait.interests)
-        if ready or wait.until <= self.clock.now():
-            return ready
-        if party is None:
-            party = turns.enter()  # which says that no run is on
+        late = wait.until <= self.clock.now()
+        if not late or not wait.interests:
+            ready = look(wait.interests)
+            if not ready and not late:
+                return self._park(party or turns.enter(), wait)  # which says that no run is on
+            if party is not None and not self._actor:
+                turns.breathe(party)
+        return look(wait.interests)
+
+    def _park(self, party: Party, wait: Wait) -> Ready:
         if self._actor:
             raise RuntimeError(f"{self._actor} would block the simulation; it has to await")
+        turns = self.turns
         attention = Attention(self.clock, wait, functools.partial(turns.wake, party), party.name)
         try:
             turns.park(party, None)

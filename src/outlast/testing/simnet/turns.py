@@ -22,6 +22,8 @@ from outlast.testing.simnet.timeline import Timeline
 
 __all__ = ["Party", "Turns"]
 
+SPINS = 100  # rounds of a loop at one instant; what it has to do itself takes a few
+
 
 class Party:
     """One thread of the simulation. `inbox`: what an event loop runs when it has the turn."""
@@ -70,6 +72,7 @@ class Turns:
         self.events = 0
         self.passes = 0  # how often the turn was passed on
         self.describe: Callable[[], Iterator[str]] = lambda: iter(())
+        self._breaths = 0  # since somebody rested
         self._line: deque[Party] = deque()
         self._posted: deque[Callable[[], object]] = deque()
         self._rang = threading.Event()  # somebody outside has posted or claimed
@@ -199,6 +202,7 @@ class Turns:
         """Wait until somebody wakes `party` or the time has come; others have their turns."""
         self._check(party)
         self.outsiders.ran()
+        self._breaths = 0
         timer = None
         if until is not None:
             timer = self.timeline.at(until, lambda: self.wake(party), "wait")
@@ -224,9 +228,13 @@ class Turns:
             self._line.remove(party)
 
     def breathe(self, party: Party) -> None:
-        """Let others have a turn at this instant, and what is due now happen."""
-        timeline = self.timeline
-        while timeline.next_at() == timeline.now:
+        """Let others have a turn at this instant.
+
+        What else is due now happens when this one rests, as it does for threads: one thing at a
+        time. One that does not rest for many rounds may be waiting for it.
+        """
+        self._breaths += 1
+        if self._breaths > SPINS and self.timeline.next_at() == self.timeline.now:
             self._run_next()
         if self._line or self._posted or self.claims:
             self.wake(party)
