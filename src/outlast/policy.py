@@ -27,6 +27,7 @@ SHORTEST = 0.001  # seconds; what the kernel counts user timeouts in
 LONGEST = 1e9  # seconds, some 30 years; what is longer is a mistake
 METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2: a token
 RETRY_STATUS = frozenset({429, 502, 503, 504})
+USER_TIMEOUT = 11.0  # seconds
 BACKOFF = Backoff()
 KEEPALIVE = Keepalive()
 
@@ -176,7 +177,7 @@ class Policy:
     attempt_delay: float | None = None
     open_attempts: int = 4
     keepalive: Keepalive | None = KEEPALIVE
-    user_timeout: float = 11.0
+    user_timeout: float = USER_TIMEOUT
     watch: bool = True
     idle_expiry: float = 60.0
     max_age: float = 300.0

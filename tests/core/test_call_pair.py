@@ -11,7 +11,7 @@ from outlast.core.classify import Progress
 from outlast.core.deadline import Deadline
 from tests.core.calls import BODY, NOT_SENT, SENT, Purse, call
 
-SUSPECT = "not acknowledged by the peer's kernel"
+SUSPECT = "suspect"
 
 
 def test_a_suspect_request_gets_company_at_once() -> None:
@@ -35,9 +35,9 @@ def test_never_more_than_two_attempts_are_out() -> None:
 @pytest.mark.parametrize(
     ("plan", "purse", "why"),
     [
-        ({"attempts": 1}, Purse(), f"suspect, but {SUSPECT}; all 1 attempts are used"),
-        ({}, Purse(0), f"suspect, but {SUSPECT}; the retry budget is spent"),
-        ({"deadline": Deadline(3.0)}, Purse(), f"suspect, but {SUSPECT}; the deadline comes first"),
+        ({"attempts": 1}, Purse(), f"waited for: {SUSPECT}; all 1 attempts are used"),
+        ({}, Purse(0), f"waited for: {SUSPECT}; the retry budget is spent"),
+        ({"deadline": Deadline(3.0)}, Purse(), f"waited for: {SUSPECT}; the deadline comes first"),
     ],
 )
 def test_company_costs_what_any_repeat_costs(plan: dict[str, Any], purse: Purse, why: str) -> None:
@@ -92,7 +92,7 @@ def test_company_that_never_connects_is_bounded() -> None:
     for number in range(1, MAX_UNSENT + 2):
         assert machine.suspect(1.0) == Try(number, 1.0, SUSPECT)
         machine.failed(number, NOT_SENT, 1.0)
-    why = f"suspect, but {SUSPECT}; 9 connections failed before anything was sent"
+    why = f"waited for: {SUSPECT}; 9 connections failed before anything was sent"
     assert machine.suspect(1.0) == Await(why)
 
 
@@ -112,7 +112,7 @@ def test_after_the_callers_read_timeout_nothing_new_is_started() -> None:
 def test_after_the_callers_read_timeout_company_gets_no_company() -> None:
     machine = hedged(attempts=9)
     machine.failed(0, TIMED_OUT, 5.0)
-    why = f"suspect, but {SUSPECT}; the caller's limit has ended attempt 0"
+    why = f"waited for: {SUSPECT}; the caller's limit has ended attempt 0"
     assert machine.suspect(5.1) == Await(why)
 
 

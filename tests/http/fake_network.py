@@ -25,6 +25,7 @@ from outlast.core.liveness import Sample
 from outlast.net.address import Address, literal
 from outlast.net.options import Keepalive, SocketPlan
 from outlast.net.seam import READ, WRITE, Lookup, Ready, Stream, Wait, Waiter
+from tests.http.fake_jobs import Jobs
 
 CONNECT = 0.001  # seconds that a dial takes, unless a line says otherwise
 ROOMY = 1 << 40
@@ -277,6 +278,7 @@ class FakeNetwork:
         self._lines = {host_of(name): line for name, line in lines.items()}
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
+        self._jobs = Jobs(_all_ready)
 
     def note(self, what: str) -> None:
         self.log.append((seconds(self.time), what))
@@ -308,10 +310,12 @@ class FakeNetwork:
         self.waits += 1
         assert self.waits < 20_000, "waits without end"
         while True:
-            ready = [source for source, mask in wait.interests if _ready(source, mask)]
+            self._jobs.step(self.time)
+            ready = _all_ready(wait)
             if ready or self.time >= wait.until:
                 return ready
-            moment = min(wait.until, self._queue[0][0] if self._queue else math.inf)
+            soon = self._queue[0][0] if self._queue else math.inf
+            moment = min(wait.until, soon, self._jobs.until)
             assert moment < math.inf, "a wait that nothing will ever end"
             self.time = max(self.time, moment)
             while self._queue and self._queue[0][0] <= self.time:
@@ -358,7 +362,11 @@ class FakeNetwork:
         return Random(name)
 
     def spawn(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        raise AssertionError("nothing here runs in the background")
+        self._jobs.start(job)
+
+
+def _all_ready(wait: Wait) -> Ready:
+    return [source for source, mask in wait.interests if _ready(source, mask)]
 
 
 def _ready(source: Stream | Waiter, mask: int) -> bool:

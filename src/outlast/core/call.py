@@ -190,8 +190,8 @@ class Call:
             return Await("suspect, but it may not be repeated")
         if len(self._out) > 1:
             return Await("suspect; another attempt is already out")
-        again = self._again(Verdict(True, "not acknowledged by the peer's kernel"), now, wait=0.0)
-        return again if isinstance(again, Try) else Await(f"suspect, but {again}")
+        again = self._again(Verdict(True, "suspect"), now, wait=0.0)
+        return again if isinstance(again, Try) else Await(f"waited for: {again}")
 
     # -- reckoning -------------------------------------------------------------------------
 

@@ -370,8 +370,7 @@ class Attempt(Watching):
         evicts = call.policy.watch and pool.crowded
         verdict = self.look(lease, alternative=self.watched or evicts)
         if verdict is Liveness.DEAD:
-            assert self.observer is not None
-            message = f"{lease.address} is dead: {self.observer.watch.why}; {outcome(lease)}"
+            message = f"{lease.address} is dead: {self.evidence}; {outcome(lease)}"
             raise TransportFailure("ReadError", message)
         if verdict is Liveness.SUSPECT and self.watched:
             self.watched = False  # once: a second attempt is all that this evidence is good for

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from outlast.core.call import Call, CallPlan
 from outlast.core.deadline import NEVER, Deadline, Stopwatch
 from outlast.core.report import Report
-from outlast.http.connection import Connection, Lease
+from outlast.http.connection import Connection
 from outlast.http.engine import Engine
 from outlast.http.message import BytesBody, Request
 from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
+from outlast.policy import USER_TIMEOUT
 from outlast.service.table import Service
 
 __all__ = ["CallContext"]
@@ -36,6 +37,7 @@ class CallContext:
         "now",
         "order",
         "policy",
+        "repeatable",
         "report",
         "request",
         "service",
@@ -66,9 +68,11 @@ class CallContext:
         # Where nothing tells a slow reader from a dead peer, it would be killed too.
         self.user_timeout = 0.0
         if engine.network.tells:
-            policy = self.policy
-            self.user_timeout = fitting_user_timeout(policy.user_timeout, policy.keepalive)
-        self.watched = self.policy.watch and request.safe and isinstance(request.body, BytesBody)
+            self.user_timeout = limit = self.policy.user_timeout
+            if limit == USER_TIMEOUT:  # another one is the caller's own
+                self.user_timeout = fitting_user_timeout(limit, self.policy.keepalive)
+        self.repeatable = request.safe and isinstance(request.body, BytesBody)
+        self.watched = self.policy.watch and self.repeatable
 
     @property
     def machine(self) -> Call:
@@ -136,9 +140,10 @@ class CallContext:
             return f"the call's deadline of {self.policy.deadline:g} s"
         return f"{seconds:g} s"
 
-    def suspect(self, lease: Lease, now: float) -> None:
-        """There is evidence against the peer of a connection that this call waits on."""
-        self.service.suspect(lease.address, now)
+    def suspect(self, connection: Connection, since: float) -> None:
+        """There is evidence against the peer of a connection, that began at `since`."""
+        self.service.suspect(connection.address, self.now())
+        self.engine.verify(connection.address, since)
 
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""

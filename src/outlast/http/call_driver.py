@@ -121,11 +121,8 @@ class _Driver:
         return await self._answered(attempt)
 
     def _suspect(self, attempt: Attempt) -> Next:
-        now = self.call.now()
-        step = self.call.machine.suspect(now)
-        self._note(attempt, "not acknowledged by the peer's kernel", step)
-        if attempt.used is not None:
-            self.call.service.failed(attempt.used.address, now)
+        step = self.call.machine.suspect(self.call.now())
+        self._note(attempt, f"suspect: {attempt.evidence}", step)
         return step
 
     def _failed(self, attempt: Attempt) -> Next:

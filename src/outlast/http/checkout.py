@@ -7,16 +7,20 @@ connection goes back at once, whatever ended the dial.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Awaitable, Sequence
 
+from outlast.core.liveness import Sample
+from outlast.core.probe import SILENT, Probed, Trust, trust
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
 from outlast.http.redial import dial_again
 from outlast.http.tickets import Grant, Ticket, Want
-from outlast.net.address import Address
+from outlast.net.address import UNIX, Address
 from outlast.net.dial import DialRequest
 from outlast.net.options import SocketPlan
+from outlast.net.probe import probe
 from outlast.net.seam import WAKE, Stream, Wait
 
 __all__ = ["Checkout", "check_out"]
@@ -72,16 +76,49 @@ class Checkout:
         if grant is None:
             grant = await self._queue(want)
         while isinstance(grant, Connection):
-            if grant.leases > 1 or grant.quiet():
+            fit = Probed.ALIVE if grant.leases > 1 or grant.quiet() else Probed.GONE
+            if fit is Probed.ALIVE and not call.repeatable:
+                fit = await self._verify(grant)
+            if fit is Probed.ALIVE:
                 return self._use(grant, "reused")
-            self.call.note(grant, self.attempt, "closed by the peer while idle")
-            grant = self.engine.replace(grant) or await self._queue(want)
+            if fit is Probed.GONE:
+                call.note(grant, self.attempt, "closed by the peer while idle")
+                grant = engine.replace(grant) or await self._queue(want)
+            else:
+                call.note(grant, self.attempt, "not trusted with a request that is sent but once")
+                grant = engine.distrust(grant) or await self._queue(want)
         return await self._dial(order)
 
     @staticmethod
     def _closed() -> TransportFailure:
         message = "the transport was closed while the call was under way; nothing was sent"
         return TransportFailure("ConnectError", message, final=True)
+
+    # -- before what may not be repeated ---------------------------------------------------
+
+    async def _verify(self, connection: Connection) -> Probed:
+        """Whether the peer of a connection that was idle, or is shared, is there. It is asked only
+        if it was not heard from within the last second (DESIGN section 6)."""
+        call, address = self.call, connection.address
+        suspect = call.service.is_suspect(address)
+        alone = connection.leases == 1
+        heard = call.now() - connection.idle_since if alone else math.inf
+        if address.family == UNIX or (heard <= SILENT and not suspect):
+            return Probed.ALIVE
+        sample = connection.state()
+        trusted = trust(heard, sample, suspect=suspect)
+        if trusted is Trust.VERIFIED or (not alone and _answers_probes(sample, suspect)):
+            return Probed.ALIVE
+        if trusted is Trust.REPLACE or not alone or connection.keepalive is None:
+            return Probed.UNKNOWN
+        try:
+            (found,) = await probe(self.engine.network, [connection.stream])
+        except BaseException:
+            self.engine.put_back(connection)
+            raise
+        if found is Probed.UNKNOWN:
+            call.suspect(connection, call.now())
+        return found
 
     # -- the pool --------------------------------------------------------------------------
 
@@ -185,6 +222,12 @@ class Checkout:
             attempt_delay=policy.attempt_delay,
             watcher=_InOrder(call, order) if len(order) > 1 or call.tried else call.service,
         )
+
+
+def _answers_probes(sample: Sample | None, suspect: bool) -> bool:
+    """Whether somebody else's wait on a shared connection keeps it verified: keepalive probes
+    every second there, and has been answered."""
+    return sample is not None and not suspect and sample.silence <= 2 * SILENT
 
 
 class _InOrder:

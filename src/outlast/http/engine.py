@@ -12,19 +12,22 @@ import os
 import ssl
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING
 
+from outlast.core.probe import Probed
 from outlast.http.connection import Connection, Lease
 from outlast.http.message import Route
 from outlast.http.pool import Pool
 from outlast.http.proxy import beyond
 from outlast.http.tickets import Grant, PoolLimits
 from outlast.http.ways import DIRECTLY, Opening, Way
+from outlast.net.address import Address
 from outlast.net.options import SocketOption, SocketPlan
+from outlast.net.probe import probe
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy
@@ -38,6 +41,7 @@ __all__ = ["Engine", "EngineSettings"]
 
 H2 = "h2"  # the name by which ALPN knows HTTP/2 (RFC 9113 section 3.1)
 MAX_ORIGINS = 1024  # met last whose services are kept, up to twice as many
+VERIFY_AGAIN = 1.0  # seconds; what was heard from since is trusted as if it had been probed
 CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its own deadline
 
 
@@ -74,6 +78,7 @@ class Engine:
         self._services: dict[Origin, Service] = {}
         self._older: dict[Origin, Service] = {}
         self._told: dict[Origin, Service] = {}  # of the transport's own targets
+        self._verified: dict[Address, float] = {}  # endpoints, lately
         self._context: ssl.SSLContext | None = None
         self._plan = SocketPlan()  # the last connection's
 
@@ -217,6 +222,55 @@ class Engine:
             closed.stream.close()
         self.close(dead)
         return grant
+
+    def distrust(self, connection: Connection) -> Connection | Grant | None:
+        """Abort a connection that was taken but is not trusted: its place; None as `replace`."""
+        grant, _ = self.pool.replace(connection, self.network.now(), another=False)
+        if grant is not None:
+            connection.stream.abort()
+        return grant
+
+    def put_back(self, connection: Connection) -> None:
+        """A connection that was taken, and is not needed or was found to be alive."""
+        if not self._keep(connection, reusable=True):
+            connection.stream.abort()
+
+    def verify(self, address: Address, since: float) -> None:
+        """There is evidence against an endpoint, that began at `since`: ask the peers of all idle
+        connections to it, in the background. Those that do not answer are aborted."""
+        now = self.network.now()
+        if now < self._verified.get(address, -math.inf) + VERIFY_AGAIN:
+            return
+        self._verified = {a: at for a, at in self._verified.items() if now < at + VERIFY_AGAIN}
+        self._verified[address] = now
+        doubted = []
+        for connection in self.pool.take_idle(address):
+            state = connection.state()
+            if state is not None and state.silence < now - since:  # it has answered meanwhile
+                self.put_back(connection)
+            else:
+                doubted.append(connection)
+        if not doubted:
+            return
+        try:
+            self.network.spawn(functools.partial(self._verify, doubted))
+        except RuntimeError:  # the system gives no thread: nobody can wait for an answer
+            self._end_all(doubted)
+
+    async def _verify(self, doubted: Sequence[Connection]) -> None:
+        alive = []
+        try:
+            found = await probe(self.network, [each.stream for each in doubted])
+            alive = [each for each, how in zip(doubted, found, strict=True) if how is Probed.ALIVE]
+        finally:
+            for connection in alive:
+                self.put_back(connection)
+            self._end_all(each for each in doubted if each not in alive)
+
+    def _end_all(self, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            if not self._keep(connection, reusable=False):
+                connection.stream.abort()
 
     def discard(self, lease: Lease) -> None:
         """End an exchange that did not end well: its connection is aborted, unless others share

@@ -46,6 +46,15 @@ class Idle:
             del self.stacks[key]
         return connection
 
+    def pop_all(self, address: Address) -> list[Connection]:
+        """All to an endpoint, whatever the route."""
+        taken: list[Connection] = []
+        for key in [key for key in self.stacks if key[1] == address]:
+            taken += self.stacks.pop(key)
+        for connection in taken:
+            del self.by_age[connection]
+        return taken
+
     def forget(self, connection: Connection) -> None:
         """Remove one that is the coldest of its stack."""
         del self.by_age[connection]

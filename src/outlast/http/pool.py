@@ -100,22 +100,32 @@ class Pool:
         return dead
 
     def replace(
-        self, closed: Connection, now: float
+        self, closed: Connection, now: float, *, another: bool = True
     ) -> tuple[Connection | Grant | None, list[Connection]]:
-        """For an idle connection that was taken but has been closed by the peer: the next one to
-        its endpoint, or the place that it had; None if others have begun to share it meanwhile,
-        who end it. Also returns what else must be closed."""
+        """For an idle connection that was taken but is of no use: the next one to its endpoint if
+        `another` will do, or the place that it had; None if others have begun to share it
+        meanwhile, who end it. Also returns what else must be closed."""
         dead: list[Connection] = []
         with self._lock:
             if closed.leases > 1:
                 return None, self._end_lease(closed, reusable=False, now=now)
             self._in_use.end(closed, reusable=False)
             closed.counted = False
-            connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
+            connection = None
+            if another:
+                connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
             if connection is not None:
                 self._free_place()
         self._ring()
         return connection or PLACE, dead
+
+    def take_idle(self, address: Address) -> list[Connection]:
+        """All idle connections to an endpoint; they keep their places until they are released."""
+        with self._lock:
+            taken = self._idle.pop_all(address)
+            for connection in taken:
+                self._in_use.begin(connection)
+        return taken
 
     def spread(self, order: Sequence[Address]) -> Sequence[Address]:
         """A target's endpoints; those that hold their share of the places come last."""

@@ -61,7 +61,7 @@ class Watching:
         if verdict is Liveness.DEAD and watch.next_look == math.inf:
             return Liveness.QUIET
         if verdict is Liveness.SUSPECT or verdict is Liveness.DEAD:
-            self.call.suspect(lease, now)
+            self.call.suspect(lease.connection, self.waiting_since)
         return verdict
 
     def _observer(self, lease: Lease) -> Observer:
@@ -77,6 +77,11 @@ class Watching:
         observer = Observer(connection, watch, connection.limit)
         self._begin(observer)
         return observer
+
+    @property
+    def evidence(self) -> str:
+        """What the last look has found against the peer, in words."""
+        return "" if self.observer is None else self.observer.watch.why
 
     def heard(self) -> None:
         """What was waited for has come."""
