@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from outlast.core.classify import Progress
 from outlast.core.deadline import NEVER
+from outlast.core.liveness import Awaits, Liveness
 from outlast.core.report import Report
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
+from outlast.http.watching import Watching
 from outlast.net.dial import errno_of
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
@@ -24,13 +26,15 @@ __all__ = ["MUTE", "Answer"]
 MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last for a while
 
 
-class Answer:
+class Answer(Watching):
     """A response under way. One owner; `close` may be called more than once."""
 
-    __slots__ = ("_call", "_kept", "_lease", "head", "report", "stream")
+    __slots__ = ("_kept", "_lease", "head", "report", "stream")
 
     def __init__(self, call: CallContext, head: Head, lease: Lease) -> None:
-        self._call = call
+        self.call = call
+        self.observer = None
+        self.waiting = Awaits.NOTHING
         self._lease: Lease | None = lease
         self._kept: list[bytes] = []  # what `hold` has read ahead
         self.head = head
@@ -52,7 +56,7 @@ class Answer:
         lease = self._lease
         if lease is None:
             return b""
-        if self._call.deadline is not NEVER and self._call.late:
+        if self.call.deadline is not NEVER and self.call.late:
             return None
         try:
             piece = self._piece(lease)
@@ -82,7 +86,7 @@ class Answer:
     def _broken(self, lease: Lease, failure: TransportFailure) -> None:
         failure.report = self.report
         if failure.kind in MUTE:
-            self._call.service.failed(lease.address, self._call.now())
+            self.call.service.failed(lease.address, self.call.now())
         self._drop()
 
     async def hold(self, most: int) -> bool:
@@ -106,18 +110,19 @@ class Answer:
         """End the exchange: back to the pool if it is complete, else closed."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            self._call.engine.release(lease)
+            self.call.engine.release(lease)
 
     def _drop(self) -> None:
         """End an exchange that broke, at once."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            self._call.engine.discard(lease)
+            self.unwatch()
+            self.call.engine.discard(lease)
 
     def __del__(self) -> None:
         lease = self._lease
         if lease is not None:
-            self._call.engine.abandon(lease)
+            self.call.engine.abandon(lease)
 
     def _piece(self, lease: Lease) -> bytes | NeedData:
         """What the exchange has of the body now."""
@@ -132,12 +137,13 @@ class Answer:
         return piece
 
     async def _pull(self, lease: Lease) -> None:
-        exchange, call = lease.exchange, self._call
+        exchange, call = lease.exchange, self.call
         seconds = call.request.timeouts.read
         until = call.until(seconds)
         while not call.late:
             try:
                 if exchange.pull():
+                    self.heard()
                     await give_way()  # what comes faster than it is read must not hold a loop
                     return
             except OSError as error:
@@ -146,15 +152,27 @@ class Answer:
             now = call.now()
             if now >= until:
                 break
-            await Wait(exchange.interests(writing=False), min(until, now + exchange.patience))
+            if self.waiting is not Awaits.RESPONSE:
+                self.expect(lease, Awaits.RESPONSE, now, patient=True)
+            sooner = min(until, self.next_look, now + exchange.patience)
+            if not await Wait(exchange.interests(writing=False), sooner):
+                self._look(lease)
         message = f"no more of the body from {lease.address} within {call.words(seconds)}"
         raise self._failure(lease, "ReadTimeout", message, None)
+
+    def _look(self, lease: Lease) -> None:
+        """Read the kernel's state once; raise if the peer is dead. There is nothing else to do:
+        the rest of a body is asked for nowhere else."""
+        limit = lease.connection.user_timeout  # none, if the answer came before the request's end
+        if self.look(lease, limit, alternative=False) is Liveness.DEAD:
+            message = f"{lease.address} is dead: {self.evidence}"
+            raise self._failure(lease, "ReadError", message, None)
 
     def _failure(
         self, lease: Lease, kind: str, message: str, cause: BaseException | None
     ) -> TransportFailure:
         self.report.add(
-            self._call.now(),
+            self.call.now(),
             "response",
             message,
             address=str(lease.address),

@@ -9,6 +9,7 @@ The decision whether to try again is `core.call`'s. Here stands only how far the
 
 from __future__ import annotations
 
+import errno
 import ssl
 from enum import Enum
 
@@ -197,6 +198,7 @@ class Attempt(Watching):
                     exchange.data(chunk)
                     if await self._push(lease):
                         return True
+                    lease.connection.limit(0.0)  # a look may have set it
             exchange.end()
             return await self._push(lease)
         except ProtocolError as error:
@@ -357,7 +359,10 @@ class Attempt(Watching):
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
         self._note_sent(lease)
-        message = f"read from {lease.address}: {error}; {self.progress}"
+        told = str(self.progress)
+        if self.progress is Progress.SENT and error.errno == errno.ETIMEDOUT:  # the kernel's word
+            told = outcome(lease)
+        message = f"read from {lease.address}: {error}; {told}"
         if self.broken is not None and str(self.broken) != str(error):
             message = f"{message}; write failed before: {self.broken}"
         return TransportFailure("ReadError", message, error)
@@ -368,7 +373,7 @@ class Attempt(Watching):
         """Read the kernel's state once; raise if the request is suspect, or its peer dead."""
         call, pool = self.call, self.call.engine.pool
         evicts = call.policy.watch and pool.crowded
-        verdict = self.look(lease, alternative=self.watched or evicts)
+        verdict = self.look(lease, call.user_timeout, alternative=self.watched or evicts)
         if verdict is Liveness.DEAD:
             message = f"{lease.address} is dead: {self.evidence}; {outcome(lease)}"
             raise TransportFailure("ReadError", message)

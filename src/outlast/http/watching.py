@@ -47,14 +47,15 @@ class Watching:
         observer.expect(self.waiting, self.waiting_since)
         observer.watch.next_look = self.next_look
 
-    def look(self, lease: Lease, *, alternative: bool) -> Liveness:
-        """Read the kernel's state if it is time to; see `Watch.look`."""
+    def look(self, lease: Lease, limit: float, *, alternative: bool) -> Liveness:
+        """Read the kernel's state if it is time to; see `Watch.look`. `limit`: the user timeout
+        that is to stand, in seconds."""
         now = self.call.now()
         if now < self.next_look:
             return Liveness.ALIVE
         observer = self.observer
         if observer is None:
-            observer = self.observer = self._observer(lease)
+            observer = self.observer = self._observer(lease, limit)
         verdict = observer.look(now, alternative=alternative)
         watch = observer.watch
         self.next_look = min(watch.next_look, now + LONGEST_GAP)
@@ -64,14 +65,14 @@ class Watching:
             self.call.suspect(lease.connection, self.waiting_since)
         return verdict
 
-    def _observer(self, lease: Lease) -> Observer:
-        connection, limit = lease.connection, self.call.user_timeout
+    def _observer(self, lease: Lease, limit: float) -> Observer:
+        connection = lease.connection
         watch = Watch(
             self.waiting_since,
             rtt=connection.rtt,
             acked=lease.exchange.mark,
             user_timeout=limit,
-            dead_after=limit,
+            dead_after=self.call.user_timeout,
             tolerance=connection.tolerance,
         )
         observer = Observer(connection, watch, connection.limit)

@@ -1,0 +1,193 @@
+"""Requests in flight, and idle connections, when a machine behind a VIP dies: in virtual time.
+
+Seconds are counted from the loss. The same states on the kernel: tests/lab/test_liveness_http.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import outlast
+from outlast.testing import Request, Response, SimNet
+from outlast.testing.simnet.net import SimNode
+from outlast.testing.simnet.service import Service
+from tests.http.callers import report_of, words
+
+
+class Shop:
+    """Two nodes behind a VIP, and a client of it with no read timeout at all."""
+
+    def __init__(self, seed: int = 0, handler: Any = None) -> None:
+        self.net = SimNet(seed=seed)
+        self.nodes: list[SimNode] = [self.net.node("a"), self.net.node("b")]
+        self.pods = [node.pod(handler) if handler else node.pod() for node in self.nodes]
+        self.service: Service = self.net.service("orders.shop.svc:8080", pods=self.pods)
+        self.url = "http://orders.shop.svc:8080/"
+
+    @contextlib.contextmanager
+    def client(self, **more: Any) -> Iterator[httpx.Client]:
+        limits = httpx.Limits(max_keepalive_connections=100)
+        transport = outlast.Transport(network=self.net, limits=limits, **more)
+        with self.net.running(), httpx.Client(transport=transport, timeout=None) as client:
+            yield client
+
+    def serving(self, client: httpx.Client) -> SimNode:
+        """Whose pod answers on the one connection that there is."""
+        return next(n for n in self.nodes if n.pods[0].name == client.get(self.url).json()["pod"])
+
+    @property
+    def connections(self) -> int:
+        return sum(pod.counts()["connections"] for pod in self.pods)
+
+    @property
+    def requests(self) -> int:
+        return sum(pod.counts()["requests"] for pod in self.pods)
+
+
+# -- in flight -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_request_that_was_never_acknowledged_is_answered_elsewhere(seed: int) -> None:
+    shop = Shop(seed)
+    with shop.client() as client:
+        shop.serving(client).power_off()
+        began = shop.net.elapsed()
+        assert client.get(shop.url).status_code == 200
+        assert shop.net.elapsed() - began < 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_request_that_was_acknowledged_is_answered_elsewhere(seed: int) -> None:
+    """Its own ten seconds included: noticed within 4.5 s after the loss, by keepalive probes."""
+    shop = Shop(seed)
+    with shop.client() as client:
+        dead = shop.serving(client)
+        shop.net.at(shop.net.elapsed() + 2.0, dead.power_off)
+        began = shop.net.elapsed()
+        response = client.get(shop.url + "?delay=10")
+        assert response.status_code == 200
+        assert shop.net.elapsed() - began < 2.0 + 4.5 + 10.0
+    assert "suspect: 2 keepalive probes without an answer: repeated" in words(response)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_slow_answer_is_left_alone(method: str) -> None:
+    shop = Shop()
+    with shop.client() as client:
+        assert client.request(method, shop.url + "?delay=3600").status_code == 200
+        assert shop.net.elapsed() > 3600
+    assert shop.connections == 1
+    assert shop.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("delay", "told"),
+    [(0.0, "never acknowledged by the peer's kernel"), (20.0, "acknowledged by the peer's kernel")],
+)
+def test_a_post_in_flight_is_told_how_far_it_got(delay: float, told: str) -> None:
+    """Never sent twice, and within 12 s of evidence there is an error that states the outcome."""
+    shop = Shop()
+    with shop.client() as client:
+        dead = shop.serving(client)
+        loss = shop.net.elapsed() + delay / 4
+        shop.net.at(loss, dead.power_off)
+        if not delay:
+            shop.net.sleep(0.001)
+        with pytest.raises(httpx.ReadError, match=told) as caught:
+            client.post(f"{shop.url}?delay={delay:g}")
+        assert shop.net.elapsed() - loss < 12.5
+    assert report_of(caught.value).events[-1].progress is not None
+    assert sum(pod.counts()["methods"].get("POST", 0) for pod in shop.pods) == bool(delay)
+
+
+def test_a_body_that_stops_is_no_body() -> None:
+    """In the middle of a response the machine dies: the kernel ends it, with keepalive hurried."""
+
+    def drip(_: Request) -> Response:
+        return Response(b"x" * 1000, drip=0.1)
+
+    shop = Shop(handler=drip)
+    with shop.client() as client:
+        for node in shop.nodes:
+            shop.net.at(5.0, node.power_off)
+        with pytest.raises(httpx.ReadError, match=r"timed out; body under way: never repeated"):
+            client.get(shop.url)
+        assert shop.net.elapsed() - 5.0 < 12.0
+    assert shop.requests == 1
+
+
+def test_a_body_that_pauses_goes_on() -> None:
+    def drip(_: Request) -> Response:
+        return Response(b"x" * 20, drip=60.0)
+
+    shop = Shop(handler=drip)
+    with shop.client() as client:
+        assert len(client.get(shop.url).content) == 20
+    assert shop.connections == 1
+
+
+# -- idle ----------------------------------------------------------------------------------
+
+
+def many(client: httpx.Client, url: str, count: int) -> None:
+    """So many idle connections: none is free while its answer is unread."""
+    answers = [client.send(client.build_request("GET", url), stream=True) for _ in range(count)]
+    for answer in answers:
+        answer.read()
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("idle", [0.0, 0.5, 3.0, 20.0])
+def test_a_pool_of_a_hundred_when_a_node_dies(seed: int, idle: float) -> None:
+    shop = Shop(seed)
+    slowest = 0.0
+    with shop.client() as client:
+        many(client, shop.url, 100)
+        shop.net.sleep(3.0)
+        shop.nodes[0].power_off()
+        shop.net.sleep(idle)
+        for _ in range(100):
+            began = shop.net.elapsed()
+            assert client.get(shop.url).status_code == 200
+            slowest = max(slowest, shop.net.elapsed() - began)
+    assert slowest <= 0.25
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("idle", [0.0, 3.0, 20.0])
+def test_posts_on_a_pool_when_a_node_dies(seed: int, idle: float) -> None:
+    """All succeed: those that would have met the dead were asked first."""
+    shop = Shop(seed)
+    with shop.client() as client:
+        many(client, shop.url, 20)
+        shop.net.sleep(3.0)
+        shop.nodes[0].power_off()
+        shop.net.sleep(idle)
+        for _ in range(20):
+            began = shop.net.elapsed()
+            assert client.post(shop.url).status_code == 200
+            assert shop.net.elapsed() - began < 0.25
+    assert sum(pod.counts()["methods"]["POST"] for pod in shop.pods if pod.running) == 20
+
+
+def test_after_the_network_heals_the_pool_works_at_once() -> None:
+    shop = Shop()
+    with shop.client() as client:
+        many(client, shop.url, 10)
+        for node in shop.nodes:
+            node.black_hole()
+        shop.net.sleep(3.0)
+        for node in shop.nodes:
+            node.heal()
+        before = shop.connections
+        began = shop.net.elapsed()
+        for _ in range(10):
+            assert client.get(shop.url).status_code == 200
+        assert shop.net.elapsed() - began < 0.25
+    assert shop.connections == before
