@@ -19,6 +19,9 @@ from typing import Any, TypeAlias
 from benchmarks.speed.plan import H1, H2, Cell
 
 TIMEOUT = 60.0  # seconds
+SETTLED = (
+    4.0  # seconds after which requests that wait are looked at no more than every now and then
+)
 ONLY = {H1: {"http1": True, "http2": False}, H2: {"http1": False, "http2": True}}
 
 Ask: TypeAlias = "Callable[[], int]"
@@ -83,6 +86,7 @@ async def _family_async(name: str, cell: Cell, place: Place) -> AsyncIterator[As
         # Another process counts them: it can only be asked again.
         while held and int((await client.get(place.url + "held")).text) < cell.held:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+        await asyncio.sleep(SETTLED if held else 0)
 
         async def ask() -> int:
             return len((await client.get(place.url)).content)

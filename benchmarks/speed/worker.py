@@ -94,6 +94,7 @@ def measure_sync(name: str, cell: Cell, place: Place, window: Window) -> None:
             errors.append(error)
 
     with open_sync(name, cell, place) as ask:
+        gc.collect()  # of what came before; later the collector does as it pleases
         if cell.at_once == 1:
             work()
         else:
@@ -116,6 +117,7 @@ async def measure_async(name: str, cell: Cell, place: Place, window: Window) -> 
                 return
 
     async with open_async(name, cell, place) as ask:
+        gc.collect()
         await asyncio.gather(*(work() for _ in range(cell.at_once)))
 
 
@@ -132,7 +134,6 @@ def run(name: str, job: dict[str, Any]) -> dict[str, float]:
         return weigh(name, Memory(**job["memory"]), place)
     cell = Cell(**job["cell"])
     window = Window(cell.at_once, job["seconds"], job["least"])
-    gc.collect()
     if cell.sync:
         measure_sync(name, cell, place, window)
     else:
