@@ -48,6 +48,7 @@ def page(findings: Findings) -> str:
         "# Speed: what outlast costs when nothing is wrong",
         _opening(findings.circumstances),
         *(["## The numbers", _numbers(findings)] if findings.goals or findings.weights else []),
+        *([PICTURES] if pictures(findings) else []),
         *_tables(findings.rows),
         *_failures(findings),
     ]
@@ -80,6 +81,10 @@ by prior knowledge; 100 streams share a connection at most."""
 
 # -- the numbers -----------------------------------------------------------------------------
 
+PICTURES = """\
+![CPU for one request of each client, by how many are asked for at once](benchmarks/speed-cost.svg)
+
+![Requests in a second of each client, on one core](benchmarks/speed-rate.svg)"""
 PREFACE = """\
 Ratios of outlast to plain httpx in the same round, unless another comparison is named; the bounds
 are the project's own. Memory is weighed in three rounds, each in a fresh process.

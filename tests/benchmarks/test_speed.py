@@ -217,8 +217,11 @@ def test_pictures_are_drawn_of_what_was_found() -> None:
     for text in drawn.values():
         root = ElementTree.fromstring(text)
         assert len(root.findall(".//{*}g")) == 2  # one panel for each number at once
-    assert "niquests" not in drawn["speed-cost.svg"]
-    assert pictures(Findings(WHERE, [], [], [])) == {}
+        assert "niquests" not in text
+    assert all(f"](benchmarks/{name})" in page(findings()) for name in drawn)
+    nothing = Findings(WHERE, [], [], [])
+    assert pictures(nothing) == {}
+    assert "![" not in page(nothing)
 
 
 def test_a_run_can_be_written_anew() -> None:
