@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import sys
 from typing import Any
 
 import h2.config
@@ -233,18 +234,20 @@ def test_once_handed_over_it_serves_no_other_request(world: World) -> None:
         world.run(case)
 
 
-def test_nobody_watches_it(world: World) -> None:
-    """So no user timeout may stand on the socket."""
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_user_timeout_stands_on_it_only_while_it_is_watched(world: World, watched: bool) -> None:
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if option is None:
         pytest.skip("this platform has no TCP user timeout")
 
     async def case() -> None:
-        async with world.client() as client, world.upgraded(client, server.url) as stream:
-            sock = stream.get_extra_info("socket")
-            assert sock.getsockopt(socket.IPPROTO_TCP, option) > 0
-            await settled(stream.write(b"x", timeout=BOUND))
-            assert sock.getsockopt(socket.IPPROTO_TCP, option) == 0
+        with outlast.override(watch=watched):
+            async with world.client() as client, world.upgraded(client, server.url) as stream:
+                sock = stream.get_extra_info("socket")
+                assert sock.getsockopt(socket.IPPROTO_TCP, option) == 11_000
+                await settled(stream.write(b"x", timeout=BOUND))
+                expected = 11_000 if watched and sys.platform == "linux" else 0
+                assert sock.getsockopt(socket.IPPROTO_TCP, option) == expected
 
     with Server(switching()) as server:
         world.run(case)

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.http.answer import Answer
 from outlast.http.raw import RawConnection
+from outlast.net.address import UNIX
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream
+from outlast.service.handed import watch_by_policy
 
 if TYPE_CHECKING:
     from outlast.http.family import Family
@@ -78,8 +80,19 @@ class _NetworkStream(StreamInfo):
                 raise ConnectionError("the response is over, and its connection is not its own now")
             early = lease.exchange.hand_over()
             lease.connection.limit(0.0)
+            self._have_watched()
             self._raw = RawConnection(self._network, self._stream, self._answer, early)
         return self._raw
+
+    def _have_watched(self) -> None:
+        """By the background thread: nobody here sees a window that is closed."""
+        stream, answer = self._stream, self._answer
+        while isinstance(stream, TlsStream):
+            stream = stream.raw
+        if stream.address.family == UNIX:
+            return
+        sock = stream.detach()
+        watch_by_policy(self._network, stream, sock, answer.call.policy, answer.report)
 
     def _own(self) -> bool:
         """Whether the connection is the response's alone, or was."""

@@ -2,8 +2,8 @@
 
 One may read while another writes: a TLS session is one thing, so its steps take turns, and no
 step blocks. Whoever closes it wakes those who wait and lets them leave before the descriptor goes,
-which may be somebody else's connection a moment later. Nobody here watches the peer, so no user
-timeout stands on the socket. Refuses a second life: it goes to no other request.
+which may be somebody else's connection a moment later. The peer is watched from elsewhere, as that
+of any socket that is handed out. Refuses a second life: it goes to no other request.
 """
 
 from __future__ import annotations

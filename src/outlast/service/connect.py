@@ -28,14 +28,14 @@ from outlast.net.handout import (
     plain_error,
 )
 from outlast.net.kernel import kernel
-from outlast.net.options import SocketPlan, fitting_user_timeout
+from outlast.net.options import SocketPlan
 from outlast.net.race_driver import dial
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network, Stream
-from outlast.net.sentry import watch_handed
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy, current_override, seconds
 from outlast.service.arguments import Host, read_address, read_local, read_remote, read_source
+from outlast.service.handed import watch_by_policy
 from outlast.service.table import service_of
 from outlast.target import target_of
 
@@ -88,7 +88,7 @@ def create_connection(
         raise plain_error(outcome, report, all_errors=all_errors)
     sock = outcome.stream.detach()
     sock.settimeout(limit)
-    _watch(world, outcome.stream, sock, chosen, report)
+    watch_by_policy(world, outcome.stream, sock, chosen, report)
     keep_report(sock, report)
     return sock
 
@@ -176,7 +176,7 @@ async def connect_tcp(
         outcome.stream,
         report,
         standard_compatible=tls_standard_compatible,
-        handed=lambda sock: _watch(world, raw, sock, chosen, report),
+        handed=lambda sock: watch_by_policy(world, raw, sock, chosen, report),
     )
 
 
@@ -192,25 +192,6 @@ async def _outcome(world: Network, request: DialRequest, report: Report) -> Won 
     for spare in won.spare:
         spare.close()
     return won
-
-
-def _watch(
-    world: Network, stream: Stream, sock: socket.socket, policy: Policy, report: Report
-) -> None:
-    """Have a socket watched that is handed out; or say why not, and what stands instead."""
-    if not policy.watch or not policy.user_timeout:
-        why = "watch=False" if not policy.watch else "user_timeout=0"
-        report.note(f"not watched, by Policy({why}): no user timeout")
-        return
-    if not world.tells:
-        report.note("not watched: this platform does not tell enough; no user timeout")
-        return
-    limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
-    try:
-        watch_handed(world, stream, sock, limit)
-        report.note(f"watched: user timeout {limit:g} s while its window is open")
-    except (OSError, RuntimeError) as error:  # gone already, or the system gives no thread
-        report.note(f"not watched: {error}; no user timeout")
 
 
 def _merged(policy: Any) -> Policy:
