@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from tests.dropin.better_http1 import HTTP_1
 from tests.dropin.better_http2 import HTTP_2
 from tests.dropin.better_nginx import NGINX
+from tests.dropin.better_proxies import PROXIES
 from tests.dropin.difference import Better
 
 __all__ = ["BETTER", "REASONS"]
@@ -18,15 +19,17 @@ __all__ = ["BETTER", "REASONS"]
 # By the case's name; of several the first that holds in a world and family counts.
 BETTER: Mapping[str, Sequence[Better]] = {
     name: [each] if isinstance(each, Better) else each
-    for name, each in {**HTTP_1, **HTTP_2, **NGINX}.items()
+    for name, each in {**HTTP_1, **HTTP_2, **NGINX, **PROXIES}.items()
 }
 
 # The first cells of docs/drop-in.md's table of differences, where each is explained.
 REASONS: Mapping[str, str] = {
     "alerts": "TLS alerts",
     "blame": "A peer that breaks HTTP/2",
+    "brackets": "An IPv6 address through a proxy",
     "early": "An answer before the request's end",
     "farewell": "A server that leaves (GOAWAY)",
+    "forwarding": "Connections to a proxy",
     "no_status": "A response without a status",
     "own_errors": "An error of a library below",
     "redial": "A connection that ends in its handshake",

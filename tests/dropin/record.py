@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import pprint
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,8 @@ from tests.dropin.family import FAMILY
 from tests.dropin.stage import Line
 
 NOT_COMPARED = {"outlast"}  # what only one side has: the report
+PORT = re.compile(r":\d{4,5}\b")
+PROXYING = re.compile(r"(CONNECT|SOCKS5) [^,]*")
 LONG = 2000  # bytes
 CLOCKS = {b"Date", b"date"}  # tells only when a real server was asked
 
@@ -35,12 +38,19 @@ class Record:
     kept: int | None
 
     def words(self) -> str:
-        """The run in one line: outcomes, and the requests on each connection."""
+        """The run in one line: outcomes, and the requests on each connection; no ports."""
         ends = ", ".join(outcome.word for _, outcome in self.outcomes)
-        seen = [", ".join(line.requests) for line in self.lines]
-        if seen.count("") > 2:  # how many depends on how fast they end
-            seen = [*filter(None, seen), "many without a request"]
-        return " | ".join([ends, *(each or "nothing" for each in seen)])
+        seen = [re.sub(PORT, "", ", ".join(line.requests)) or "nothing" for line in self.lines]
+        return " | ".join([ends, *_without_crowds(seen)])
+
+
+def _without_crowds(seen: list[str]) -> list[str]:
+    """How many connections end before their first request depends on how fast they end."""
+    poor = [each for each in seen if each == "nothing" or PROXYING.fullmatch(each)]
+    crowds = {each for each in poor if poor.count(each) > 2}
+    told = {"nothing": "many without a request"}
+    rest = [each for each in seen if each not in crowds]
+    return [*rest, *(told.get(each, f"many times {each}") for each in sorted(crowds))]
 
 
 def answered(response: httpx.Response, body: bytes) -> Outcome:

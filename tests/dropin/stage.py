@@ -89,9 +89,10 @@ class Peer:
         """The body that belongs to a head."""
         if head.headers.get("transfer-encoding") == "chunked":
             return self._chunked()
-        return self._exactly(int(head.headers.get("content-length", "0")))
+        return self.exactly(int(head.headers.get("content-length", "0")))
 
-    def _exactly(self, size: int) -> bytes | None:
+    def exactly(self, size: int) -> bytes | None:
+        """So many bytes; None if the connection ended before."""
         while len(self.buffer) < size:
             if not self.more():
                 return None
@@ -105,7 +106,7 @@ class Peer:
                 if not self.more():
                     return None
             size, _, self.buffer = self.buffer.partition(b"\r\n")
-            data = self._exactly(int(size, 16) + 2)
+            data = self.exactly(int(size, 16) + 2)
             if data is None or size == b"0":
                 return None if data is None else body
             body += data[:-2]

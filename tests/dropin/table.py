@@ -25,7 +25,7 @@ from tests.dropin.record import Record
 from tests.dropin.sides import AsyncSide, Side, SyncSide
 from tests.dropin.stage import Handler, Line, Stage
 
-__all__ = ["CASES", "Case", "add", "case", "run"]
+__all__ = ["CASES", "Case", "add", "case", "names", "run"]
 
 Script: TypeAlias = "Callable[[Side], Coroutine[Any, Any, None]]"
 Open: TypeAlias = "Callable[[], contextlib.AbstractContextManager[Stage]]"
@@ -40,6 +40,7 @@ class Case:
     `unordered`: several requests at once, so the order of connections means nothing.
     `spread`: which connection gets which request is luck too; how many there are is not.
     `cut`: how much of a request the server gets is a matter of luck; the rest is compared.
+    `leaks`: httpx leaves connections to the collector.
     `kept`: whether idle connections are compared too.
     `names`: what the system's resolver knows, in place of what it knows otherwise.
     `environment`: variables, as far as there are any.
@@ -52,6 +53,7 @@ class Case:
     unordered: bool = False
     spread: bool = False
     cut: bool = False
+    leaks: bool = False
     kept: bool = True
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -88,6 +90,12 @@ def case(*handlers: Handler, **more: Any) -> Callable[[Script], Script]:
         return script
 
     return adding
+
+
+def names() -> list[Any]:
+    """The table, for parametrize. What httpx leaves open it is not blamed for."""
+    pardon = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+    return [pytest.param(name, marks=[pardon] * each.leaks) for name, each in CASES.items()]
 
 
 async def run(name: str, kind: type[SyncSide] | type[AsyncSide], world: str) -> None:
