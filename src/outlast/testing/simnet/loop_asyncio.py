@@ -8,13 +8,13 @@ Source: asyncio.base_events. Refuses what `bare_loop` refuses.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from outlast.net.seam import Ready, Wait
 from outlast.testing.simnet.bare_loop import BareLoop
 from outlast.testing.simnet.stall import SimStalled
+from outlast.testing.simnet.timeline import Timer
 from outlast.testing.simnet.turns import Party, Turns
 from outlast.testing.simnet.waiting import Attention, Clock
 
@@ -45,8 +45,38 @@ class SimLoop(BareLoop):
         self.party: Party = turns.enter()
         self._told = False
         self._resting = False
+        self._due: dict[int, Timer] = {}  # events of the timeline, by the numbers of our timers
         base: Any = self
         base._selector = _Selector(self)
+        base.call_at = self._call_at_and_note
+
+    def _call_at_and_note(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """As asyncio's own. Its event is made now, so that it stands among others of the same
+        instant where a thread's would."""
+        handle = super()._call_at(when, callback, *args, context=context)
+        event = self._clock.after(when, lambda: self._ring(handle.order))
+        if event is not None:
+            self._due[handle.order] = event
+        return handle
+
+    def _ring(self, number: int) -> None:
+        self._due.pop(number, None)
+        self.turns.wake(self.party)
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        """asyncio: a timer was cancelled."""
+        base: Any = super()
+        base._timer_handle_cancelled(handle)
+        event = self._due.pop(handle.order, None)
+        if event is not None:
+            event.cancel()
+
+    def close(self) -> None:
+        """See asyncio."""
+        super().close()
+        for event in self._due.values():
+            event.cancel()
+        self._due.clear()
 
     def rest(self, timeout: float | None) -> None:
         """Wait as `select` does, and do what came meanwhile."""
@@ -61,16 +91,12 @@ class SimLoop(BareLoop):
             self._end(timeout)
         elif timeout is not None and timeout <= 0:
             self.turns.breathe(self.party)
-        elif not self.party.inbox:
-            until = math.inf if timeout is None else self._clock.now() + timeout
-            when = self._clock.micros(until)
+        elif not self.party.inbox:  # its timers are events of the timeline
             try:
-                self.turns.park(self.party, when)
+                self.turns.park(self.party, None)
             except SimStalled:
                 self._told = True
                 raise
-            if when is not None and self._clock.timeline.now >= when:
-                self._clock.reached(until)  # else it was woken, maybe for what it has done already
         inbox, self.party.inbox = self.party.inbox, []
         for action in inbox:
             action()

@@ -28,6 +28,7 @@ import trio
 from outlast.net.seam import Ready, Wait
 from outlast.testing.simnet.shared import SharedChange
 from outlast.testing.simnet.stall import SimStalled
+from outlast.testing.simnet.timeline import Timer
 from outlast.testing.simnet.turns import Turns
 from outlast.testing.simnet.waiting import Attention, Clock
 
@@ -57,9 +58,26 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
         self._made: dict[Any, int] = {}  # tasks, by the order of their making
         self._slept: dict[Any, int] = {}  # and the step in which they went to wait
         self._woken: dict[Any, tuple[int, int]] = {}
+        self._events: dict[
+            Any, Timer
+        ] = {}  # of the timeline, by the scopes whose deadlines they are
+        self._notes = False  # every deadline has one
 
     def start_clock(self) -> None:
-        """The simulation's time runs already."""
+        """The simulation's time runs already. From here on deadlines are events of its own."""
+        runner: Any = getattr(_context(), "runner", None)
+        found = getattr(runner, "deadlines", None)
+        if hasattr(found, "add") and hasattr(found, "remove"):
+            runner.deadlines = _noted(found, self._clock, self._events, self._wake)
+            self._notes = True
+
+    def _wake(self) -> None:
+        self.turns.wake(self.party)
+
+    def stop_clock(self) -> None:
+        """The run is over."""
+        for event in self._events.values():
+            event.cancel()
 
     def current_time(self) -> float:
         """The simulation's time, in seconds."""
@@ -82,7 +100,7 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
         self._rested = True
         if self.turns.failure is None:
             try:
-                self.turns.park(self.party, when)
+                self.turns.park(self.party, None if self._notes else when)
             except SimStalled:
                 self._stalled()
                 return
@@ -156,8 +174,34 @@ def _somebody_waits_for_idleness() -> bool:
 
     Only trio's inner state tells.
     """
-    context = importlib.import_module("trio._core._run").GLOBAL_RUN_CONTEXT
-    return bool(getattr(getattr(context, "runner", None), "waiting_for_idle", ()))
+    return bool(getattr(getattr(_context(), "runner", None), "waiting_for_idle", ()))
+
+
+def _context() -> Any:
+    return importlib.import_module("trio._core._run").GLOBAL_RUN_CONTEXT
+
+
+def _noted(
+    deadlines: Any, clock: Clock, events: dict[Any, Timer], wake: Callable[[], object]
+) -> Any:
+    """trio's deadlines, each with an event that is made when it is: so it stands among others of
+    the same instant where a thread's would."""
+    kind: Any = type(deadlines)
+
+    class Noted(kind):  # type: ignore[misc]  # a class of trio's own
+        def add(self, deadline: float, cancel_scope: Any) -> None:
+            super().add(deadline, cancel_scope)
+            event = clock.after(deadline, wake)
+            if event is not None:
+                events[cancel_scope] = event
+
+        def remove(self, deadline: float, cancel_scope: Any) -> None:
+            super().remove(deadline, cancel_scope)
+            event = events.pop(cancel_scope, None)
+            if event is not None:
+                event.cancel()
+
+    return Noted()
 
 
 _clocks: dict[int, SimTrioClock] = {}  # those that are in use, by their threads
@@ -203,6 +247,7 @@ def in_order(clock: SimTrioClock) -> Iterator[None]:
             yield
     finally:
         del _clocks[ident]
+        clock.stop_clock()
 
 
 async def wait_in_trio(sim: SimTrioClock, clock: Clock, wait: Wait, who: str) -> Ready:
