@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import Iterator
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from outlast.http.answer import Answer
@@ -61,7 +62,7 @@ class StreamInfo:
 class _NetworkStream(StreamInfo):
     """What both kinds share."""
 
-    __slots__ = ("_answer", "_family", "_network", "_raw")
+    __slots__ = ("_answer", "_family", "_network", "_raw", "_taking")
 
     def __init__(
         self, network: Network, answer: Answer, family: Family, raw: RawConnection | None = None
@@ -71,18 +72,24 @@ class _NetworkStream(StreamInfo):
         self._answer = answer
         self._family = family
         self._raw = raw
+        self._taking = Lock()
 
     def _taken(self) -> RawConnection:
         """The connection, taken out of HTTP's hands. Raises ConnectionError."""
         if self._raw is None:
-            lease = self._answer.lease
-            if lease is None:
-                raise ConnectionError("the response is over, and its connection is not its own now")
-            early = lease.exchange.hand_over()
-            lease.connection.limit(0.0)
-            self._have_watched()
-            self._raw = RawConnection(self._network, self._stream, self._answer, early)
+            with self._taking:  # one thread may read while another writes
+                if self._raw is None:
+                    self._raw = self._take()
         return self._raw
+
+    def _take(self) -> RawConnection:
+        lease = self._answer.lease
+        if lease is None:
+            raise ConnectionError("the response is over, and its connection is not its own now")
+        early = lease.exchange.hand_over()
+        lease.connection.limit(0.0)
+        self._have_watched()
+        return RawConnection(self._network, self._stream, self._answer, early)
 
     def _have_watched(self) -> None:
         """By the background thread: nobody here sees a window that is closed."""
