@@ -75,8 +75,9 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def http_proxy(*, credentials: str | None = None) -> Handler:
-    """Forwards and tunnels; 407 for whoever lacks the credentials."""
+def http_proxy(*, credentials: str | None = None, close: bool = False) -> Handler:
+    """Forwards and tunnels; 407 for whoever lacks the credentials. `close`: it ends a connection
+    when it has forwarded one request."""
 
     def handler(peer: Peer) -> None:
         while (seen := peer.request()) is not None:
@@ -90,7 +91,11 @@ def http_proxy(*, credentials: str | None = None) -> Handler:
                     relay(peer.sock, far)
                 return
             else:
-                peer.send(_forwarded(head, body))
+                answer = _forwarded(head, body)
+                if close:
+                    peer.send(answer.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1))
+                    return
+                peer.send(answer)
 
     return handler
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from unittest import mock
 
+import httpx
 import pytest
 
 import outlast.service.table
@@ -21,7 +22,7 @@ from tests.dropin.difference import LUCK
 from tests.dropin.family import FAMILY
 from tests.dropin.judgement import judge
 from tests.dropin.nginx import NginxStage, the_shared
-from tests.dropin.record import Record
+from tests.dropin.record import Record, raised
 from tests.dropin.sides import AsyncSide, Side, SyncSide
 from tests.dropin.stage import Handler, Line, Stage
 
@@ -105,7 +106,10 @@ async def run(name: str, kind: type[SyncSide] | type[AsyncSide], world: str) -> 
 
     async def play(*, ours: bool) -> Record:
         with mock.patch.dict(os.environ, chosen.environment(stage)):
-            side = kind(stage, ours, **chosen.client(stage))
+            try:
+                side = kind(stage, ours, **chosen.client(stage))
+            except (ValueError, httpx.InvalidURL) as error:
+                return Record([("client", raised(error))], [], None)
         return _tidy(await side.play(chosen.script), chosen)
 
     with chosen.open() as stage, resolving(chosen.names), knowing_nothing():
