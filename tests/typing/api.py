@@ -36,6 +36,8 @@ def transports(context: ssl.SSLContext) -> None:
     outlast.AsyncTransport(verify=False, trust_env=False, retries=0)
     with outlast.Transport() as transport:
         assert_type(transport, outlast.Transport)
+        assert_type(transport.drop(), int)
+        transport.drop("10.0.0.1:8080", reason="failed over", abort=True)
         assert_type(transport.handle_request(httpx.Request("GET", "http://a")), httpx.Response)
 
 

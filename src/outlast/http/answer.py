@@ -129,7 +129,9 @@ class Answer(Watching):
         try:
             piece = lease.exchange.body()
         except PeerClosed as error:
-            raise self._failure(lease, "RemoteProtocolError", "the peer left", error) from error
+            told = lease.connection.dropped
+            told = f"the connection was dropped: {told}" if told else "the peer left"
+            raise self._failure(lease, "RemoteProtocolError", told, error) from error
         except ProtocolError as error:
             raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
         if not piece:

@@ -350,15 +350,23 @@ class Attempt(Watching):
     def _closed(self, lease: Lease) -> TransportFailure:
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
+        if lease.connection.dropped:
+            return self._dropped(lease, None)
         text = f"Server disconnected without sending a response. ({lease.address})"
         if self.broken is not None:
             text = f"{text}; write failed before: {self.broken}; {self.progress}"
         return TransportFailure("RemoteProtocolError", text, self.broken)
 
+    def _dropped(self, lease: Lease, error: OSError | None) -> TransportFailure:
+        message = f"the connection to {lease.address} was dropped: {lease.connection.dropped}"
+        return TransportFailure("ReadError", f"{message}; {self.progress}", error)
+
     def _read_failed(self, lease: Lease, error: OSError) -> TransportFailure:
         if lease.exchange.begun:
             self.progress = Progress.RESPONSE_BEGUN
         self._note_sent(lease)
+        if lease.connection.dropped:
+            return self._dropped(lease, error)
         told = str(self.progress)
         if self.progress is Progress.SENT and error.errno == errno.ETIMEDOUT:  # the kernel's word
             told = outcome(lease)

@@ -47,6 +47,7 @@ class Connection:
     requests: int = 0
     name: str = ""  # the endpoint, in words
     tolerance: Tolerance = field(default_factory=Tolerance)  # the endpoint's
+    dropped: str = ""  # why, by the caller
     hurried: int = 0  # waits that have keepalive hurried; HTTP/2 has several
 
     def __post_init__(self) -> None:

@@ -280,6 +280,18 @@ class Engine:
         if not self._keep(connection, reusable=usable):
             connection.stream.abort()
 
+    def drop(self, wanted: Callable[[Connection], bool] | None, reason: str, *, abort: bool) -> int:
+        """Close connections, all or those `wanted`: the idle now; the busy when their requests are
+        over, or now with `abort`, so that whoever waits on one hears of it. How many."""
+        idle, busy = self.pool.drain(wanted)
+        for connection in idle:
+            connection.stream.close()
+        for connection in busy:
+            connection.dropped = reason
+            if abort:
+                connection.stream.shut()
+        return len(idle) + len(busy)
+
     def close(self, connections: Iterable[Connection] | None = None) -> None:
         """Close these; without an argument everything: the idle at once, the busy ones are shut,
         so that whoever waits on one hears of it."""

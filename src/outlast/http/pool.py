@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from outlast.http.connection import Connection
@@ -120,7 +120,7 @@ class Pool:
         return connection or PLACE, dead
 
     def take_idle(self, address: Address) -> list[Connection]:
-        """All idle connections to an endpoint; they keep their places until they are released."""
+        """All idle connections to an endpoint, with their places."""
         with self._lock:
             taken = self._idle.pop_all(address)
             for connection in taken:
@@ -189,14 +189,8 @@ class Pool:
             self._ring()
         return kept
 
-    @property
-    def crowded(self) -> bool:
-        """Whether anybody stands in line."""
-        return bool(self._queue)
-
     def evict(self, connection: Connection) -> None:
-        """A suspect connection gives its place to the first in line, if anybody waits: who uses it
-        goes on without one."""
+        """A suspect connection in use gives its place to the first in line, if anybody waits."""
         with self._lock:
             if self._queue and self._in_use.disown(connection):
                 self._free_place()
@@ -211,8 +205,7 @@ class Pool:
             return self._in_use.disown(connection)
 
     def serve_line(self, now: float) -> list[Connection]:
-        """Something has become of use to those in line that no caller has given back: a shared
-        connection takes more at once. Returns what must be closed."""
+        """A shared connection takes more at once. Returns what must be closed."""
         with self._lock:
             dead = self._advance(now)
         self._ring()
@@ -228,10 +221,12 @@ class Pool:
         self._ring()
         return kept
 
-    def drain(self) -> tuple[list[Connection], list[Connection]]:
-        """Give up everything: the idle connections, and those in use, which will not be kept."""
+    def drain(
+        self, wanted: Callable[[Connection], bool] | None = None
+    ) -> tuple[list[Connection], list[Connection]]:
+        """Give up all, or those `wanted`: the idle, and those in use, which will not be kept."""
         with self._lock:
-            idle, busy = list(self._by_age), list(self._busy)
+            idle, busy = list(filter(wanted, self._by_age)), list(filter(wanted, self._busy))
             for connection in idle:
                 self._idle.forget(connection)
                 self._free_place()
@@ -245,6 +240,11 @@ class Pool:
         self._lock = Lock()
 
     # -- for people and tests --------------------------------------------------------------
+
+    @property
+    def crowded(self) -> bool:
+        """Whether anybody stands in line."""
+        return bool(self._queue)
 
     def counts(self) -> dict[str, int]:
         """Places taken, idle connections, connections in use, callers in line."""

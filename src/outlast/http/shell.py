@@ -26,6 +26,7 @@ from outlast.http.arguments import (
 )
 from outlast.http.body import async_body, sync_body
 from outlast.http.call_driver import run_call
+from outlast.http.dropping import drop
 from outlast.http.engine import Engine, EngineSettings
 from outlast.http.family import Family, FamilyLimits, FamilyRequest, family_of
 from outlast.http.network_stream import AsyncNetworkStream, SyncNetworkStream
@@ -85,6 +86,26 @@ class _Shell(Generic[ProxyT]):
             retries=read_retries(retries),
         )
         self._engine = Engine(self._network, settings)
+
+    def drop(
+        self,
+        target_or_address: str | None = None,
+        reason: str = "dropped by the caller",
+        *,
+        abort: bool = False,
+    ) -> int:
+        """Close connections, so that what comes next goes out on new ones. Never blocks.
+
+        target_or_address: a target as in `targets`, an endpoint such as "10.0.0.1:8080", or an
+            origin such as "http://orders.shop.svc:8080"; None for all.
+        reason: in words, for whoever waits on one of them.
+        abort: end those with requests in flight too. Else they are closed when their requests are
+            over. What is aborted is repeated if it is safe to repeat, like any broken connection.
+
+        Returns how many connections are meant. Raises ValueError for what is no target, address
+        or origin. Thread-safe, and the same from any event loop.
+        """
+        return drop(self._engine, target_or_address, reason, abort=abort)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name} {count}" for name, count in self._engine.pool.counts().items())
