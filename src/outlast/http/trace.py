@@ -31,10 +31,11 @@ class Trace:
     """One request's listener, and what it has not been told yet. One owner; not thread-safe.
 
     Things that take time are told twice: `started`, then `complete` or `failed`. A `key` has one
-    such thing under way at most.
+    such thing under way at most. `stream`: of HTTP/2, the number of the attempt's stream, to be
+    told with what happens on it; empty until it has one.
     """
 
-    __slots__ = ("_events", "_family", "_listener", "_open", "_silent", "request")
+    __slots__ = ("_events", "_family", "_listener", "_open", "_silent", "request", "stream")
 
     def __init__(self, listener: Listener, request: FamilyRequest, family: Family) -> None:
         self.request = request
@@ -43,6 +44,7 @@ class Trace:
         self._events: deque[tuple[str, Mapping[str, Any]]] = deque()
         self._open: dict[object, str] = {}
         self._silent = False
+        self.stream: dict[str, int] = {}
 
     # -- what happens ----------------------------------------------------------------------
 
@@ -50,10 +52,11 @@ class Trace:
         """What has started and not ended under `key`."""
         return self._open.get(key)
 
-    def started(self, key: object, name: str, **info: Any) -> None:
-        """Something has begun; `info` as in httpcore."""
+    def started(self, key: object, name: str, **info: Any) -> dict[str, Any]:
+        """Something has begun; `info` as in httpcore, returned so that it may be completed."""
         self._open[key] = name
         self._events.append((f"{name}.started", info))
+        return info
 
     def complete(self, key: object, value: object = None) -> None:
         """It has come to a good end, with this result."""
@@ -75,7 +78,7 @@ class Trace:
         self.failed(key, error)
         prefix = name.partition(".")[0]
         if prefix != "connection":
-            self.started(key, f"{prefix}.response_closed")
+            self.started(key, f"{prefix}.response_closed", **self.stream)
             self.complete(key)
 
     def end(self, error: BaseException) -> None:
@@ -145,6 +148,7 @@ class Telling:
 # -- bodies --------------------------------------------------------------------------------
 
 BODY, CLOSED = "body", "closed"  # keys
+RECEIVED = "receive_response_body"
 
 
 def prefix_of(head: Head) -> str:
@@ -163,7 +167,7 @@ class SyncTracedPieces:
 
     def __iter__(self) -> Iterator[bytes]:
         trace = self._trace
-        trace.started(BODY, f"{self._prefix}.receive_response_body", request=trace.request)
+        trace.started(BODY, f"{self._prefix}.{RECEIVED}", request=trace.request, **trace.stream)
         try:
             trace.tell()
             yield from self._pieces
@@ -180,7 +184,7 @@ class SyncTracedPieces:
             return
         self._closed = True
         trace = self._trace
-        trace.started(CLOSED, f"{self._prefix}.response_closed")
+        trace.started(CLOSED, f"{self._prefix}.response_closed", **trace.stream)
         self._pieces.close()
         trace.complete(CLOSED)
         trace.tell()
@@ -197,7 +201,7 @@ class AsyncTracedPieces:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         trace = self._trace
-        trace.started(BODY, f"{self._prefix}.receive_response_body", request=trace.request)
+        trace.started(BODY, f"{self._prefix}.{RECEIVED}", request=trace.request, **trace.stream)
         try:
             await trace.tell_async()
             async for piece in self._pieces:
@@ -218,7 +222,7 @@ class AsyncTracedPieces:
             return
         self._closed = True
         trace = self._trace
-        trace.started(CLOSED, f"{self._prefix}.response_closed")
+        trace.started(CLOSED, f"{self._prefix}.response_closed", **trace.stream)
         await self._pieces.aclose()
         trace.complete(CLOSED)
         if waits:

@@ -138,6 +138,7 @@ class _TracedExchange:
         self._trace = trace
         self._prefix = prefix
         self._phase = HEADERS
+        self._info: dict[str, Any] = {}  # of the last that was told, as long as it can be changed
         self._ending = False  # the whole request has been queued
         self._error: OSError | None = None  # of sending; an answer may still come
 
@@ -146,7 +147,9 @@ class _TracedExchange:
 
     def _begin(self, phase: str) -> None:
         self._phase = phase
-        self._trace.started(self, f"{self._prefix}.{phase}", request=self._trace.request)
+        trace = self._trace
+        name = f"{self._prefix}.{phase}"
+        self._info = trace.started(self, name, request=trace.request, **trace.stream)
 
     def _next(self, phase: str) -> None:
         self._trace.complete(self)
@@ -154,6 +157,7 @@ class _TracedExchange:
 
     def start(self, method: str, target: bytes, headers: Headers) -> None:
         """See `Exchange.start`."""
+        self._trace.stream = {}
         self._begin(HEADERS)
         self._exchange.start(method, target, headers)
 
@@ -169,11 +173,20 @@ class _TracedExchange:
         except OSError as error:
             self._error = error
             raise
+        finally:
+            self._note_number()
         if self._phase == HEADERS and (whole or self._exchange.sent):
             self._next(CONTENT)
         if self._phase == CONTENT and whole and self._ending:
             self._next(ANSWER)
         return whole
+
+    def _note_number(self) -> None:
+        """HTTP/2: a stream has its number when it has begun, and its first event is told later."""
+        number = self._exchange.number
+        if number is not None and not self._trace.stream:
+            self._trace.stream = {"stream_id": number}
+            self._info.update(self._trace.stream)
 
     def head(self) -> Head | NeedData:
         """See `Exchange.head`."""
