@@ -1,0 +1,1 @@
+"""The library under fire: random incidents, and reports from the field, in virtual time."""
