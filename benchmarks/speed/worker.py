@@ -1,7 +1,7 @@
 """A client's own process: measures one cell at a time, as it is told.
 
 One line of JSON comes in for each job, one goes out with what was found, or with what went wrong.
-Time is taken while all threads or tasks are asking: after each of them has been answered twice on
+Time is taken while all threads or tasks are asking: after each of them has been answered once on
 average, and a hundred times in all, until the window is over; what still runs then is not counted.
 CPU is the process's own: all threads, user and system.
 
@@ -27,7 +27,7 @@ from benchmarks.speed.asking import Place, open_async, open_sync
 from benchmarks.speed.plan import Cell, Memory
 from benchmarks.speed.weighing import weigh
 
-WARM, FIRST = 2, 100  # answers before anything counts: for each that asks, and in all
+FIRST = 100  # answers before anything counts, or one for each that asks, if that is more
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Window:
 
     def __init__(self, at_once: int, seconds: float, least: int) -> None:
         self._numbers = itertools.count(1)  # its next is one step, also between threads
-        self._first = max(WARM * at_once, FIRST)
+        self._first = max(at_once, FIRST)
         self._last = self._first + least
         self._seconds = seconds
         self._lock = threading.Lock()

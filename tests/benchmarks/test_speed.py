@@ -124,7 +124,7 @@ def test_the_http1_server_answers_each_head_but_those_it_holds() -> None:
 
 
 def test_a_window_begins_when_all_have_been_served_and_has_its_least() -> None:
-    window = Window(at_once=100, seconds=0.0, least=20)
+    window = Window(at_once=200, seconds=0.0, least=20)
     answers = 0
     while window.go_on():
         answers += 1
