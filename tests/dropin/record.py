@@ -16,6 +16,7 @@ from tests.dropin.stage import Line
 NOT_COMPARED = {"outlast"}  # what only one side has: the report
 PORT = re.compile(r":\d{4,5}\b")
 PROXYING = re.compile(r"(CONNECT|SOCKS5) [^,]*")
+BROKEN = {"RemoteProtocolError", "ReadError", "WriteError", "ReadTimeout", "WriteTimeout"}
 LONG = 2000  # bytes
 CLOCKS = {b"Date", b"date"}  # tells only when a real server was asked
 
@@ -51,6 +52,17 @@ def _without_crowds(seen: list[str]) -> list[str]:
     told = {"nothing": "many without a request"}
     rest = [each for each in seen if each not in crowds]
     return [*rest, *(told.get(each, f"many times {each}") for each in sorted(crowds))]
+
+
+def reused(record: Record) -> str:
+    """What is wrong where every response of HTTP/1 was broken: such a connection serves no second
+    request, and none is kept. Empty if nothing is."""
+    if not all(outcome.word in BROKEN for _, outcome in record.outcomes):
+        return ""
+    again = [line.requests for line in record.lines if len(line.requests) > 1]
+    if again or record.kept:
+        return f"a broken connection is kept or was used again: {again}, {record.kept} idle"
+    return ""
 
 
 def answered(response: httpx.Response, body: bytes) -> Outcome:

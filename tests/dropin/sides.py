@@ -133,9 +133,9 @@ class Side(ABC):
     def _note(self, label: str, outcome: Outcome) -> None:
         self._outcomes.append((label, outcome))
 
-    def note(self, label: str, value: object) -> None:
-        """Something else that both sides must have in common."""
-        self._note(label, Outcome(str(value)))
+    def note(self, label: str, value: object, word: str = "") -> None:
+        """Something else that both sides must have in common. `word`: for it in `words`."""
+        self._note(label, Outcome(word or str(value), {"value": value}))
 
     async def until_signal(self) -> None:
         """Wait for a handler's word."""

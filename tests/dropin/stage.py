@@ -193,6 +193,7 @@ class Stage:
         self._listener.bind(host if _is_path(host) else (host, 0))
         self._listener.listen(128)
         self.scheme = "https" if context else "http"
+        self.path = host if _is_path(host) else None
         self.port, self.authority = 0, "localhost"
         if not _is_path(host):
             self.port = self._listener.getsockname()[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.dropin.cases import (
     broken,
     clients,
+    extensions,
     http2,
     http2_broken,
     http2_leaving,
@@ -24,6 +25,7 @@ __all__ = [
     "CASES",
     "broken",
     "clients",
+    "extensions",
     "http2",
     "http2_broken",
     "http2_leaving",
