@@ -162,6 +162,11 @@ class Policy:
     user_timeout: how long the kernel may hold unacknowledged data while we watch; 0 for off.
     watch: look for requests that the peer's kernel never acknowledged; and at sockets that are
         handed out, without which no user timeout stands on them.
+    first_byte: from a request's end to the first byte of its response; then it is repeated if that
+        is safe. None: the caller's read timeout alone, which is final.
+    repeat_unacknowledged: also repeat what is not safe to repeat (POST), if the peer's kernel has
+        acknowledged no byte of it for about two seconds. The risk: the request may have arrived,
+        and only the acknowledgements were lost; then it is acted upon twice. HTTP/1.1 only.
     idle_expiry: idle connections are dropped after so long.
     max_age: connections are retired after so long, give or take 20 %.
     """
@@ -179,6 +184,8 @@ class Policy:
     keepalive: Keepalive | None = KEEPALIVE
     user_timeout: float = USER_TIMEOUT
     watch: bool = True
+    first_byte: float | None = None
+    repeat_unacknowledged: bool = False
     idle_expiry: float = 60.0
     max_age: float = 300.0
 
@@ -200,6 +207,8 @@ class Policy:
             keepalive: Keepalive | tuple[int, int, int] | None = ...,
             user_timeout: float | str = ...,
             watch: bool = ...,
+            first_byte: float | str | None = ...,
+            repeat_unacknowledged: bool = ...,
             idle_expiry: float | str = ...,
             max_age: float | str = ...,
         ) -> None:
@@ -233,6 +242,8 @@ _CHECKS: dict[str, Callable[[object, str], object]] = {
     "keepalive": _keepalive,
     "user_timeout": _user_timeout,
     "watch": _flag,
+    "first_byte": _optional,
+    "repeat_unacknowledged": _flag,
     "idle_expiry": _positive,
     "max_age": _positive,
 }

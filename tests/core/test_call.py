@@ -292,3 +292,14 @@ def test_fr56_a_storm_is_damped_and_a_slow_client_may_repeat(
     assert sent <= factor * calls
     if per_second == 1:
         assert sent == 3 * calls
+
+
+def test_what_was_never_acknowledged_is_repeated_by_the_policys_word_alone() -> None:
+    """Whatever the method; it counts and waits, and what cannot be sent again is not."""
+    heard_nothing = Failure(Progress.SENT, unacknowledged=True)
+    why = "never acknowledged, and the policy repeats such"
+    assert call(safe=False).failed(0, heard_nothing, 2.0) == Try(1, 2.1, why)
+    assert isinstance(call(safe=False).failed(0, SENT, 2.0), GiveUp)
+    once = call(safe=False, attempts=1).failed(0, heard_nothing, 2.0)
+    assert once == GiveUp(0, f"{why}; all 1 attempts are used")
+    assert isinstance(call(safe=False, replayable=False).failed(0, heard_nothing, 2.0), GiveUp)

@@ -47,6 +47,8 @@ GOOD: dict[str, list[tuple[Any, Any]]] = {
     ],
     "user_timeout": [(0, 0.0), (0.001, 0.001), ("11s", 11.0)],
     "watch": [(True, True), (False, False)],
+    "first_byte": [(None, None), ("2s", 2.0)],
+    "repeat_unacknowledged": [(True, True), (False, False)],
     "idle_expiry": [("60s", 60.0), (1e-9, 1e-9)],
     "max_age": [(300, 300.0)],
 }
@@ -65,6 +67,8 @@ BAD: dict[str, list[Any]] = {
     "keepalive": [0, True, (5, 1), (5, 1, 6, 7), "5s", (0, 1, 6), (5, 1, 128), (5.0, 1, 6)],
     "user_timeout": [None, -1, 0.0004, "on"],
     "watch": [None, 0, "no"],
+    "first_byte": [0, -1, "soon"],
+    "repeat_unacknowledged": [None, 1, "yes"],
     "idle_expiry": [None, 0, -1],
     "max_age": [None, 0, "old"],
 }

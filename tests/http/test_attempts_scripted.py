@@ -16,7 +16,7 @@ from outlast import Policy
 from outlast.net.options import Keepalive
 from tests.http.callers import report_of, words
 from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent
-from tests.http.virtual_calls import URL, client
+from tests.http.virtual_calls import AT_ONCE, URL, client
 
 NEVER = Line(silent, acked=math.inf)  # the peer's kernel never acknowledges
 GOOD = Line(answers(0.01))
@@ -312,3 +312,46 @@ def test_a_quick_reply_meets_no_look(policy: Policy) -> None:
             calls.get(URL)
     assert network.streams[0].looks == []
     assert network.streams[0].keepalives == []
+
+
+# -- patience with the first byte ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("read", [None, 5.0])
+def test_a_mute_peer_is_left_after_first_byte(read: float | None) -> None:
+    """Its kernel acknowledges: nothing speaks against it but the policy's own patience."""
+    network = FakeNetwork(a=[Line(silent), GOOD])
+    policy = Policy(first_byte=2.0, backoff=AT_ONCE)
+    with client(network, policy=policy, timeout=httpx.Timeout(None, read=read)) as calls:
+        response = calls.get(URL)
+        assert response.content == b"ok"
+    assert network.said("dial") == [(0.0, "dial 10.0.0.1"), (2.001, "dial 10.0.0.1")]
+    assert "within 2 s (first_byte)" in words(response)[2]
+
+
+def test_first_byte_is_over_when_a_byte_has_come() -> None:
+    def slowly(stream: FakeStream) -> None:
+        if stream.request() is not None:
+            stream.says(1.0, answer()[:9])
+            stream.says(9.0, answer()[9:])
+
+    network = FakeNetwork(a=Line(slowly))
+    with client(network, policy=Policy(first_byte=2.0)) as calls:
+        assert calls.get(URL).content == b"ok"
+    assert len(network.said("dial")) == 1
+
+
+def test_a_shorter_read_timeout_is_still_final() -> None:
+    network = FakeNetwork(a=[Line(silent), GOOD])
+    with client(network, policy=Policy(first_byte=2.0), timeout=1.0) as calls:
+        with pytest.raises(httpx.ReadTimeout, match="within 1 s"):
+            calls.get(URL)
+    assert len(network.said("dial")) == 1
+
+
+def test_a_post_without_a_first_byte_is_an_error() -> None:
+    network = FakeNetwork(a=[Line(silent), GOOD])
+    with client(network, policy=Policy(first_byte=2.0)) as calls:
+        with pytest.raises(httpx.ReadTimeout, match="acknowledged by the peer's kernel"):
+            calls.post(URL)
+    assert len(network.requests) == 1

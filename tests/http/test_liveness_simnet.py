@@ -106,6 +106,30 @@ def test_a_post_in_flight_is_told_how_far_it_got(delay: float, told: str) -> Non
     assert sum(pod.counts()["methods"].get("POST", 0) for pod in shop.pods) == bool(delay)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_post_that_was_never_acknowledged_is_repeated_by_the_policys_word(seed: int) -> None:
+    """After three repeats of the kernel's, two seconds; the first is aborted before."""
+    shop = Shop(seed)
+    with shop.client(policy=outlast.Policy(repeat_unacknowledged=True)) as client:
+        shop.serving(client).power_off()
+        began = shop.net.elapsed()
+        response = client.post(shop.url)
+        assert response.status_code == 200
+        assert shop.net.elapsed() - began < 3.0
+    assert "never acknowledged, and the policy repeats such" in " ".join(words(response))
+    assert sum(pod.counts()["methods"].get("POST", 0) for pod in shop.pods) == 1
+
+
+def test_a_post_that_was_acknowledged_is_never_repeated() -> None:
+    shop = Shop()
+    with shop.client(policy=outlast.Policy(repeat_unacknowledged=True)) as client:
+        dead = shop.serving(client)
+        shop.net.at(shop.net.elapsed() + 1.0, dead.power_off)
+        with pytest.raises(httpx.ReadError, match="acknowledged by the peer's kernel"):
+            client.post(shop.url + "?delay=20")
+    assert sum(pod.counts()["methods"].get("POST", 0) for pod in shop.pods) == 1
+
+
 def test_a_body_that_stops_is_no_body() -> None:
     """In the middle of a response the machine dies: the kernel ends it, with keepalive hurried."""
 

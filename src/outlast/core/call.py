@@ -63,11 +63,15 @@ class Failure:
 
     `refused`: it was sent, and the server has said that it did not act on it because it takes no
     more for now: a repeat is safe, but counts and waits as any.
+
+    `unacknowledged`: it was sent, the peer's kernel has acknowledged none of it, and the policy
+    lets such be repeated whatever the method.
     """
 
     progress: Progress
     final: bool = False
     refused: bool = False
+    unacknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +178,16 @@ class Call:
         if failure.final:
             return self._last(number, "no repeat can help, or the caller's own limit has come")
         verdict = may_repeat_after_failure(
-            failure.progress, safe=self._plan.safe, replayable=self._replayable
+            failure.progress,
+            safe=self._plan.safe or failure.unacknowledged,
+            replayable=self._replayable,
         )
         if not verdict.repeat:
             return self._last(number, verdict.why)
         if failure.refused:
             verdict = Verdict(True, "refused before it was processed")
+        elif failure.unacknowledged:
+            verdict = Verdict(True, "never acknowledged, and the policy repeats such")
         again = self._unsent_again(verdict, now) if unsent else self._again(verdict, now)
         return again if isinstance(again, Try) else self._last(number, again)
 

@@ -9,8 +9,6 @@ The decision whether to try again is `core.call`'s. Here stands only how far the
 
 from __future__ import annotations
 
-import errno
-import ssl
 from enum import Enum
 
 from outlast.core.classify import Progress
@@ -21,9 +19,9 @@ from outlast.http.answer import Answer
 from outlast.http.call_context import CallContext
 from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
-from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Refused, Unprocessed
+from outlast.http.endings import Endings
+from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
-from outlast.http.watching import Watching, outcome
 from outlast.net.address import Address
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
@@ -45,23 +43,18 @@ class _Suspect(Exception):
     """The watch has found that the peer's kernel never acknowledged the request."""
 
 
-class Attempt(Watching):
+class Attempt(Endings):
     """One try. One owner; not thread-safe."""
 
     __slots__ = (
-        "broken",
         "early",
         "failure",
         "head",
         "lease",
         "number",
         "place",
-        "progress",
-        "read_until",
-        "refused",
         "sent",
         "started",
-        "unprocessed",
         "used",
         "watched",
     )
@@ -76,11 +69,10 @@ class Attempt(Watching):
         self.progress = Progress.NOT_SENT
         self.failure: TransportFailure | None = None
         self.started = False
-        self.unprocessed = False  # by the server's own word
-        self.refused = False  # the same, by a server that takes no more for now
+        self.unprocessed = self.refused = self.unacknowledged = False
         self.sent = False
-        self.broken: OSError | None = None  # the write side has failed; an answer may still come
-        self.read_until = 0.0  # 0: no read under way
+        self.broken = None
+        self.read_until = self.first_until = 0.0
         self.observer = None
         self.waiting = Awaits.NOTHING
         self.waiting_since = 0.0
@@ -230,13 +222,6 @@ class Attempt(Watching):
             raise self._unprocessed(lease, error) from error
         raise TransportFailure("LocalProtocolError", str(error), error, final=True) from error
 
-    def _note_sent(self, lease: Lease) -> None:
-        """Asked again when something has come of it: on a connection that is shared another
-        thread may have handed over what this one has queued."""
-        if self.progress is Progress.NOT_SENT and lease.exchange.sent and not self.unprocessed:
-            self.progress = Progress.SENT
-            self.call.written()
-
     def _write_failed(self, lease: Lease, error: OSError) -> bool:
         """A server may answer and close before it has read everything: look for that answer."""
         self._note_sent(lease)
@@ -244,17 +229,6 @@ class Attempt(Watching):
             raise self._nothing_sent(lease, error)
         self.broken = error
         return True
-
-    def _nothing_sent(self, lease: Lease, error: OSError) -> TransportFailure:
-        """A write that failed at once. What has arrived may tell why: the alert of a server that
-        wants a certificate (TLS 1.3 refuses after the handshake). It would say so again."""
-        try:
-            lease.exchange.pull()
-        except OSError as told:
-            error = told
-        final = isinstance(error, ssl.SSLError)
-        message = f"write to {lease.address}: {error}"
-        return TransportFailure("ReadError", message, error, final=final)
 
     async def _blocked(self, lease: Lease) -> bool:
         """The peer does not take more now. True if it has answered already."""
@@ -273,13 +247,6 @@ class Attempt(Watching):
                     self.head = self._next_head(lease)
                 return self.head is not None
             self._look(lease)
-
-    def _write_timeout(self, lease: Lease) -> TransportFailure:
-        limit = self.call.words(self.call.request.timeouts.write)
-        message = f"write to {lease.address} timed out after {limit}"
-        if self.progress is Progress.NOT_SENT:
-            message = f"{message}; {Progress.NOT_SENT}"
-        return TransportFailure("WriteTimeout", message, final=True)
 
     # -- in --------------------------------------------------------------------------------
 
@@ -317,6 +284,8 @@ class Attempt(Watching):
         until = self.read_until = self.read_until or call.until(call.request.timeouts.read)
         if exchange.begun and self._arrived(lease):  # one read of TLS may leave more behind
             return
+        if call.policy.first_byte is not None and not exchange.begun:
+            until = self._first_byte_until(call.policy.first_byte)
         while True:
             if self.waiting is not Awaits.RESPONSE:
                 self.expect(lease, Awaits.RESPONSE, call.now())
@@ -334,47 +303,6 @@ class Attempt(Watching):
         except OSError as error:
             raise self._read_failed(lease, error) from error
 
-    def _unanswered(self, lease: Lease) -> TransportFailure:
-        limit = self.call.words(self.call.request.timeouts.read)
-        told = f"no response from {lease.address} within {limit}; {outcome(lease)}"
-        return TransportFailure("ReadTimeout", told, final=True)
-
-    def _unprocessed(self, lease: Lease, error: Unprocessed) -> TransportFailure:
-        """By the server's own word it has not acted on the request: as good as never sent."""
-        self.progress = Progress.NOT_SENT
-        self.unprocessed = True
-        self.refused = isinstance(error, Refused)
-        message = f"{error} ({lease.address}); the request was not processed"
-        return TransportFailure("RemoteProtocolError", message, error)
-
-    def _closed(self, lease: Lease) -> TransportFailure:
-        if lease.exchange.begun:
-            self.progress = Progress.RESPONSE_BEGUN
-        if lease.connection.dropped:
-            return self._dropped(lease, None)
-        text = f"Server disconnected without sending a response. ({lease.address})"
-        if self.broken is not None:
-            text = f"{text}; write failed before: {self.broken}; {self.progress}"
-        return TransportFailure("RemoteProtocolError", text, self.broken)
-
-    def _dropped(self, lease: Lease, error: OSError | None) -> TransportFailure:
-        message = f"the connection to {lease.address} was dropped: {lease.connection.dropped}"
-        return TransportFailure("ReadError", f"{message}; {self.progress}", error)
-
-    def _read_failed(self, lease: Lease, error: OSError) -> TransportFailure:
-        if lease.exchange.begun:
-            self.progress = Progress.RESPONSE_BEGUN
-        self._note_sent(lease)
-        if lease.connection.dropped:
-            return self._dropped(lease, error)
-        told = str(self.progress)
-        if self.progress is Progress.SENT and error.errno == errno.ETIMEDOUT:  # the kernel's word
-            told = outcome(lease)
-        message = f"read from {lease.address}: {error}; {told}"
-        if self.broken is not None and str(self.broken) != str(error):
-            message = f"{message}; write failed before: {self.broken}"
-        return TransportFailure("ReadError", message, error)
-
     # -- the watch -------------------------------------------------------------------------
 
     def _look(self, lease: Lease) -> None:
@@ -382,11 +310,12 @@ class Attempt(Watching):
         call, pool = self.call, self.call.engine.pool
         evicts = call.policy.watch and pool.crowded
         verdict = self.look(lease, call.user_timeout, alternative=self.watched or evicts)
-        if verdict is Liveness.DEAD:
-            message = f"{lease.address} is dead: {self.evidence}; {outcome(lease)}"
-            raise TransportFailure("ReadError", message)
-        if verdict is Liveness.SUSPECT and self.watched:
+        if verdict is not Liveness.SUSPECT and verdict is not Liveness.DEAD:
+            return
+        if verdict is Liveness.DEAD or self._unheard_of(lease):
+            raise self._dead(lease)
+        if self.watched and not lease.exchange.begun:
             self.watched = False  # once: a second attempt is all that this evidence is good for
             raise _Suspect
-        if verdict is Liveness.SUSPECT and evicts:
+        if evicts:
             pool.evict(lease.connection)

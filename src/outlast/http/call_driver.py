@@ -134,7 +134,12 @@ class _Driver:
             self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(
             attempt.number,
-            Failure(attempt.progress, final=failure.final, refused=attempt.refused),
+            Failure(
+                attempt.progress,
+                final=failure.final,
+                refused=attempt.refused,
+                unacknowledged=attempt.unacknowledged,
+            ),
             now,
         )
         self._note(attempt, failure.message, step)

@@ -15,7 +15,7 @@ from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.net.observe import Observer
 
-__all__ = ["Watching", "outcome"]
+__all__ = ["Watching", "never_acknowledged", "outcome"]
 
 
 class Watching:
@@ -95,6 +95,12 @@ class Watching:
         """Nobody waits any more: keepalive is put back. A connection that others share lives on."""
         if self.observer is not None:
             self.observer.end(self.call.now())
+
+
+def never_acknowledged(lease: Lease) -> bool:
+    """Whether the peer's kernel has not acknowledged one byte of the request, for certain."""
+    state = lease.connection.stream.state()
+    return state is not None and state.acked <= lease.exchange.mark
 
 
 def outcome(lease: Lease) -> str:

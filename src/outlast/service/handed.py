@@ -5,13 +5,16 @@ Without a watch no user timeout may stand on it (DESIGN section 7), and the repo
 
 from __future__ import annotations
 
-import socket
+from typing import TYPE_CHECKING
 
 from outlast.core.report import Report
 from outlast.net.options import fitting_user_timeout
 from outlast.net.seam import Network, Stream
 from outlast.net.sentry import watch_handed
 from outlast.policy import Policy
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["watch_by_policy"]
 
