@@ -310,6 +310,28 @@ def test_neither_family_is_imported_before_it_is_used() -> None:
     assert told.splitlines() == ["[]", "['httpx']"]
 
 
+@pytest.mark.parametrize(
+    ("made", "needed"),
+    [
+        ("Transport()", []),
+        ("Transport(http2=True)", ["outlast.http.h2_session", "h2"]),
+        ("AsyncTransport()", ["anyio"]),
+    ],
+)
+def test_what_calls_need_is_imported_when_the_transport_is_made(
+    made: str, needed: list[str]
+) -> None:
+    """Not in a call: a fork in the middle of an import leaves the child with the module's lock."""
+    told = run(
+        "",
+        "import sys, outlast",
+        f"outlast.{made}",
+        "names = ('outlast.http.h2_session', 'h2', 'anyio')",
+        "print(*(name for name in names if name in sys.modules))",
+    )
+    assert told.split() == needed
+
+
 def test_httpx2_needs_no_httpx() -> None:
     told = run(
         "",

@@ -142,6 +142,9 @@ class Answer(Watching):
         exchange, call = lease.exchange, self.call
         seconds = call.request.timeouts.read
         until = call.until(seconds)
+        if lease.connection.epoch != call.engine.epoch:  # what comes is for the parent
+            message = f"the response from {lease.address} is another process's, by a fork"
+            raise self._failure(lease, "ReadError", message, None)
         while not call.late:
             try:
                 if exchange.pull():

@@ -7,6 +7,7 @@ does.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import os
 import ssl
@@ -71,8 +72,12 @@ class Engine:
         self.rng: Random = network.rng("engine")
         self.generation = 0  # calls of an earlier one end when the transport is closed
         self.epoch = 0  # what an earlier one has handed out is another process's, since a fork
-        self._inherited: Pool | None = None
+        self._inherited: list[Pool] = []
         self._abandoned: deque[Lease] = deque()  # by answers that were never closed
+        if H2 in settings.protocols:
+            # Here, not in a call: a child that is forked in the middle of an import can never
+            # import the same, because a thread that it does not have holds the module's lock.
+            importlib.import_module("outlast.http.h2")
         _engines.add(self)
         # Those met last, and those before: a request's own is found without a lock or an order.
         self._services: dict[Origin, Service] = {}
@@ -101,9 +106,8 @@ class Engine:
 
     def tidy(self) -> None:
         """Before a call: end what a fork has left, and what was dropped without being closed."""
-        if self._inherited is not None:
-            inherited, self._inherited = self._inherited, None
-            for connection in chain(*inherited.drain()):
+        while self._inherited:
+            for connection in chain(*self._inherited.pop().drain()):
                 connection.stream.close()
         while self._abandoned:
             self.discard(self._abandoned.popleft())
@@ -115,8 +119,9 @@ class Engine:
     def renew(self) -> None:
         """In the child of a fork: a pool of its own; the parent's connections are let go later,
         when they are not just about to be replaced by exec."""
-        self._inherited, self.pool = self.pool, Pool(self.settings.limits)
-        self._inherited.renew()
+        self._inherited.append(self.pool)
+        self.pool.renew()
+        self.pool = Pool(self.settings.limits)
         self.rng = self.network.rng("engine")
         self._abandoned.clear()
         self.epoch += 1

@@ -79,6 +79,16 @@ class H2Session:
         self._debt = 0  # connection credit that has not been returned yet
         self._queue_out()
 
+    def renew(self) -> None:
+        """In the child of a fork: the connection is the parent's. Nothing goes out on it from
+        here, and nobody here waits for anything on it."""
+        self._lock = Lock()
+        self._exchanges.clear()
+        self._waiting.clear()
+        self._reader = None
+        self._moving = False
+        self.failure = ConnectionResetError("the HTTP/2 connection is another process's, by a fork")
+
     # -- room ------------------------------------------------------------------------------
 
     @property

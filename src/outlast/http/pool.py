@@ -236,8 +236,15 @@ class Pool:
         return idle, busy
 
     def renew(self) -> None:
-        """In the child of a fork: whoever held the lock is the parent's thread."""
+        """In the child of a fork: whoever held the lock is the parent's thread, and so are those
+        who stand in line, and those who share connections."""
         self._lock = Lock()
+        self._queue.clear()
+        self._expecting.clear()
+        self._bells.clear()
+        for connection in (*self._by_age, *self._busy):
+            if connection.session is not None:
+                connection.session.renew()
 
     # -- for people and tests --------------------------------------------------------------
 

@@ -88,6 +88,10 @@ class RawConnection:
 
     async def close(self) -> None:
         """End it for all who use it, and the response it came from. Idempotent."""
+        if self.stream.foreign:  # the parent's: its threads may hold the lock, or use it
+            self._closed = True
+            self._let_go()
+            return
         waiter = self._network.waiter()
         with self._lock:
             self._closed = True
@@ -121,6 +125,8 @@ class RawConnection:
             self._leave()
 
     def _enter(self) -> None:
+        if self.stream.foreign:
+            raise ConnectionError("the connection is another process's, by a fork")
         with self._lock:
             if self._closed or self._answer.lease is None:
                 raise ConnectionError("the connection is closed")

@@ -8,6 +8,7 @@ made.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -49,9 +50,10 @@ ProxyT = TypeVar("ProxyT")  # the family's URL | Proxy
 
 class _Shell(Generic[ProxyT]):
     """What both kinds of transport share. `family`: whose base class it has, and whose way of
-    making a TLS context it uses."""
+    making a TLS context it uses. `_needs`: modules that its calls import."""
 
     family: ClassVar[Family]
+    _needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -86,6 +88,8 @@ class _Shell(Generic[ProxyT]):
             retries=read_retries(retries),
         )
         self._engine = Engine(self._network, settings)
+        for name in self._needs:  # here, not in a call: a fork could come in the middle
+            importlib.import_module(name)
 
     def drop(
         self,
@@ -145,6 +149,8 @@ class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
 
 class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
     """An asynchronous transport; see `outlast.AsyncTransport`."""
+
+    _needs = ("anyio.lowlevel",)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send one request; see `SyncShell.handle_request`."""

@@ -175,8 +175,9 @@ class KernelStream:
 
     def close(self) -> None:
         """See `Stream.close`."""
-        with self._lock:  # a number that is closed may be somebody else's connection
-            self._closed = True
+        if not self.foreign:  # else the lock may be another process's thread's
+            with self._lock:  # a number that is closed may be somebody else's connection
+                self._closed = True
         self._sock.close()
 
     def abort(self) -> None:
@@ -190,8 +191,10 @@ class KernelStream:
 
     def shut(self) -> None:
         """See `Stream.shut`."""
+        if self.foreign:
+            return
         with self._lock:
-            if self._closed or self.foreign:
+            if self._closed:
                 return
             try:
                 self._sock.shutdown(socket.SHUT_RDWR)  # never blocks
