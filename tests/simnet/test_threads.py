@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -235,6 +236,17 @@ def test_plain_threads_join_and_virtual_time_holds(sim: Simulation) -> None:
         assert sim.now() == 5
 
 
+@pytest.fixture
+def nameless() -> Iterator[None]:
+    """A thread that the `threading` module does not know, such as pytest-xdist's workers have."""
+    gate = threading.Lock()
+    gate.acquire()
+    _thread.start_new_thread(gate.acquire, ())
+    yield
+    gate.release()
+
+
+@pytest.mark.usefixtures("nameless")
 def test_a_plain_thread_that_works_holds_time_back(sim: Simulation) -> None:
     """Its work takes no virtual time, also if it never meets the simulation."""
     waiter = sim.waiter()

@@ -66,7 +66,8 @@ class Outsiders:
         frames = sys._current_frames()
         self._known = {ident for ident, frame in frames.items() if not idle(frame)}
         self._known |= _simulated
-        self._threads = len(self._known)
+        # Some threads have a stack and no name here: `active_count` leaves them out.
+        self._threads = sum(thread.ident in self._known for thread in threading.enumerate())
         self._seen = {}
 
     def ran(self) -> None:
