@@ -240,8 +240,16 @@ def test_plain_threads_join_and_virtual_time_holds(sim: Simulation) -> None:
 def nameless() -> Iterator[None]:
     """A thread that the `threading` module does not know, such as pytest-xdist's workers have."""
     gate = threading.Lock()
+    begun = threading.Event()
+
+    def stand() -> None:
+        begun.set()
+        with gate:
+            pass
+
     gate.acquire()
-    _thread.start_new_thread(gate.acquire, ())
+    _thread.start_new_thread(stand, ())
+    assert begun.wait(HOUR)
     yield
     gate.release()
 
