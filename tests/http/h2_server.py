@@ -1,4 +1,7 @@
-"""A small HTTP/2 server, as a handler of a `Server`: answers with the body, or with the path."""
+"""A small HTTP/2 server, as a handler of a `Server`: answers with the body, or with the path.
+
+/mute is not answered; of /half the second half never comes.
+"""
 
 from __future__ import annotations
 
@@ -47,5 +50,8 @@ def answer(
     """With the body, or the path."""
     headers = {"host": head[":authority"], **{k: v for k, v in head.items() if k[0] != ":"}}
     peer.server.note(Seen(head[":method"], head[":path"], headers, body, peer.number))
+    if head[":path"] == "/mute":
+        return
     machine.send_headers(stream, [(":status", "200"), ("x-scheme", head[":scheme"])])
-    machine.send_data(stream, body or head[":path"].encode(), end_stream=True)
+    half = head[":path"] == "/half"
+    machine.send_data(stream, body or head[":path"].encode(), end_stream=not half)
