@@ -36,9 +36,9 @@ def pods_of(net: SimNet) -> list[Pod]:
 
 @contextmanager
 def connecting(net: SimNet, *, timeout: Any = 5.0, **transport: Any) -> Iterator[httpx.Client]:
-    """A run of the network, with a client of it."""
+    """A run of the network, to its end, with a client of it."""
     made = outlast.Transport(network=net, **transport)
-    with net.running(), httpx.Client(transport=made, timeout=timeout) as client:
+    with net, net.running(), httpx.Client(transport=made, timeout=timeout) as client:
         yield client
 
 

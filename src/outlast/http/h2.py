@@ -39,9 +39,11 @@ class H2Exchange:
         "_events",
         "_finished",
         "_head",
+        "_heard",
         "_number",
         "_scheme",
         "_session",
+        "_since",
         "_waiter",
         "begun",
         "blocked",
@@ -59,6 +61,8 @@ class H2Exchange:
         self._events: deque[h2.events.Event | Exception] = deque()
         self._waiter: Waiter | None = None
         self._debt = 0
+        self._since = 0.0  # its own last word, and how often the session had heard something then
+        self._heard = 0
         self.blocked = False  # the owner waits to send
         self.begun = False
         self.mark = 0
@@ -73,8 +77,12 @@ class H2Exchange:
     def hear(self, event: h2.events.Event | Exception) -> None:
         """Something has come for this stream."""
         self._events.append(event)
+        self._note()
         if isinstance(event, h2.events.ResponseReceived):
             self.begun = True
+
+    def _note(self) -> None:
+        self._since, self._heard = self._session.network.now(), self._session.silence.heard
 
     def wake(self) -> None:
         """Let the owner look."""
@@ -128,6 +136,7 @@ class H2Exchange:
             if not self._number:
                 return False
             self._head, self._done = None, done
+            self._note()
         while self._body:
             part = self._body[0]
             last = self._finished and len(self._body) == 1
@@ -255,6 +264,8 @@ class H2Exchange:
         complete = self._done and any(isinstance(e, h2.events.StreamEnded) for e in self._events)
         self._waiter = None
         if self._number:
+            if not complete:
+                session.give_up(self._since, self._heard)
             session.leave(self._number, reset=not complete)
         else:
             session.forget(self)

@@ -25,6 +25,7 @@ import h11
 from outlast.http.exchange import PeerClosed, Unprocessed
 from outlast.http.h2_begin import MOST_STREAMS, begun
 from outlast.http.h2_frames import Farewell, Frames
+from outlast.http.h2_mute import Silence
 from outlast.http.message import Headers
 from outlast.net.seam import Network, Stream
 
@@ -63,7 +64,11 @@ class H2Session:
         self.network = network
         self._grown = grown
         self.failure: Exception | None = None
-        self.leaving = False  # GOAWAY came, or identifiers are used up
+        self.leaving = (
+            False  # no new exchanges: GOAWAY came, identifiers are used up, or it is mute
+        )
+        self._why = "is leaving (GOAWAY)"
+        self.silence = Silence()
         self._broken: Exception | None = None  # the same as `failure`, a moment before others hear
         self._settled = False  # the server has said how many streams it takes
         self._lock = Lock()
@@ -131,7 +136,7 @@ class H2Session:
     def _begin(self, headers: Headers, end: bool) -> int:
         """Under the lock: a new stream's number."""
         if self.leaving:
-            raise Unprocessed("the server is leaving (GOAWAY)")
+            raise Unprocessed(f"the server {self._why}")
         try:
             number = self._h2.get_next_available_stream_id()
             self._h2.send_headers(number, list(headers), end_stream=end)
@@ -242,6 +247,7 @@ class H2Session:
         if not data:
             self.fail(PeerClosed("the server has closed the connection"))
             return
+        self.silence.broken()
         failure: Exception | None = None
         heard: dict[Hearer, None] = {}
         before = self.capacity
@@ -365,6 +371,12 @@ class H2Session:
         self._call_next()
         if reset:
             self.move()
+
+    def give_up(self, since: float, heard: int) -> None:
+        """An exchange is given up unanswered, `since` whose last sign of life, when so much was
+        `heard`, nothing has come for it."""
+        if self.silence.lasts(self.network.now() - since, heard):
+            self.leaving, self._why = True, "has not answered others"
 
     def forget(self, exchange: Hearer) -> None:
         """An exchange that waits to begin will not."""
