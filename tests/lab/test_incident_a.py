@@ -279,4 +279,4 @@ def test_options_stand_on_the_kernel(lab: KernelLab) -> None:
                 for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
             ]
             assert read == [5, 1, 6]
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 11_000  # watched
