@@ -35,9 +35,11 @@ def ask(address: str, target: str = "/", timeout: float = PATIENCE) -> dict[str,
 
 
 def ask_on(sock: socket.socket, target: str = "/") -> dict[str, Any]:
-    """The pod's answer to one GET on a connection that stands."""
+    """The pod's answer to one GET on a connection that stands, or to an earlier one: answers that
+    come together after a fault are read together."""
     sock.sendall(GET.replace(b"/", target.encode(), 1))
-    return dict(json.loads(sock.recv(65536).partition(b"\r\n\r\n")[2]))
+    body = sock.recv(65536).partition(b"\r\n\r\n")[2].decode()
+    return dict(json.JSONDecoder().raw_decode(body)[0])
 
 
 def request(
