@@ -159,27 +159,30 @@ def test_a_body_that_pauses_goes_on() -> None:
 # -- idle ----------------------------------------------------------------------------------
 
 
-def many(client: httpx.Client, url: str, count: int) -> None:
-    """So many idle connections: none is free while its answer is unread."""
-    answers = [client.send(client.build_request("GET", url), stream=True) for _ in range(count)]
+def many(net: SimNet, client: httpx.Client, url: str, count: int) -> float:
+    """So many GETs, each on a connection of its own: none is free while its answer is unread. The
+    seconds of the slowest."""
+    answers, slowest = [], 0.0
+    for _ in range(count):
+        began = net.elapsed()
+        answers.append(client.send(client.build_request("GET", url), stream=True))
+        slowest = max(slowest, net.elapsed() - began)
     for answer in answers:
+        assert answer.status_code == 200
         answer.read()
+    return slowest
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("idle", [0.0, 0.5, 3.0, 20.0])
 def test_a_pool_of_a_hundred_when_a_node_dies(seed: int, idle: float) -> None:
     shop = Shop(seed)
-    slowest = 0.0
     with shop.client() as client:
-        many(client, shop.url, 100)
+        many(shop.net, client, shop.url, 100)
         shop.net.sleep(3.0)
         shop.nodes[0].power_off()
         shop.net.sleep(idle)
-        for _ in range(100):
-            began = shop.net.elapsed()
-            assert client.get(shop.url).status_code == 200
-            slowest = max(slowest, shop.net.elapsed() - began)
+        slowest = many(shop.net, client, shop.url, 100)
     assert slowest <= 0.25
 
 
@@ -189,7 +192,7 @@ def test_posts_on_a_pool_when_a_node_dies(seed: int, idle: float) -> None:
     """All succeed: those that would have met the dead were asked first."""
     shop = Shop(seed)
     with shop.client() as client:
-        many(client, shop.url, 20)
+        many(shop.net, client, shop.url, 20)
         shop.net.sleep(3.0)
         shop.nodes[0].power_off()
         shop.net.sleep(idle)
@@ -203,7 +206,7 @@ def test_posts_on_a_pool_when_a_node_dies(seed: int, idle: float) -> None:
 def test_after_the_network_heals_the_pool_works_at_once() -> None:
     shop = Shop()
     with shop.client() as client:
-        many(client, shop.url, 10)
+        many(shop.net, client, shop.url, 10)
         for node in shop.nodes:
             node.black_hole()
         shop.net.sleep(3.0)
@@ -215,3 +218,30 @@ def test_after_the_network_heals_the_pool_works_at_once() -> None:
             assert client.get(shop.url).status_code == 200
         assert shop.net.elapsed() - began < 0.25
     assert shop.connections == before
+
+
+# -- endpoints that leave ------------------------------------------------------------------
+
+
+@pytest.mark.incident("FR-20")
+def test_fr20_connections_follow_the_endpoints() -> None:
+    """A pod leaves the name while its connections are in use: they end with their requests, those
+    that are idle at once, and nobody is cut off."""
+    net = SimNet()
+    pods = [net.node(name).pod(port=80) for name in ("a", "b")]
+    net.dns.set("orders.test", [pod.host for pod in pods], ttl=1.0)
+    url = "http://orders.test/"
+    with net.running(), httpx.Client(transport=outlast.Transport(network=net)) as client:
+        many(net, client, url, 6)
+        assert all(pod.counts()["open"] for pod in pods)
+        net.dns.set("orders.test", [pods[1].host])
+        net.sleep(2.0)  # what resolvers remember is over
+        held = [client.send(client.build_request("GET", url), stream=True) for _ in range(8)]
+        assert pods[0].counts()["open"] > 0
+        for response in held:
+            response.read()
+        net.sleep(0.1)
+        assert pods[0].counts()["open"] == 0
+        before = pods[0].counts()["requests"]
+        many(net, client, url, 10)
+    assert pods[0].counts()["requests"] == before

@@ -6,6 +6,7 @@ the policy's deadline bounds everything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from outlast.core.call import Call, CallPlan
@@ -143,6 +144,8 @@ class CallContext:
     def suspect(self, connection: Connection, since: float) -> None:
         """There is evidence against the peer of a connection, that began at `since`."""
         self.service.suspect(connection.address, self.now())
+        if connection.session is not None:
+            connection.expires = -math.inf  # its streams go on, and no new one joins them
         self.engine.verify(connection.address, since)
 
     def doubts(self, status: int) -> bool:

@@ -181,6 +181,8 @@ class Checkout:
             self._connection(stream, won.rtt, request.plan) for stream in (won.stream, *won.spare)
         )
         engine.close(engine.pool.adopt(connection, call.now()))
+        if call.service.departures:
+            engine.retire_departed(call.service)
         for other in spare:
             engine.offer(other)
         if call.generation != engine.generation:

@@ -83,6 +83,7 @@ class Engine:
         self._services: dict[Origin, Service] = {}
         self._older: dict[Origin, Service] = {}
         self._told: dict[Origin, Service] = {}  # of the transport's own targets
+        self._departures: weakref.WeakKeyDictionary[Service, int] = weakref.WeakKeyDictionary()
         self._verified: dict[Address, float] = {}  # endpoints, lately
         self._context: ssl.SSLContext | None = None
         self._plan = SocketPlan()  # the last connection's
@@ -284,6 +285,19 @@ class Engine:
         usable = connection.session is not None and lease.exchange.leave()
         if not self._keep(connection, reusable=usable):
             connection.stream.abort()
+
+    def retire_departed(self, service: Service) -> None:
+        """Endpoints may have left the target: connections to them serve no further request, so
+        that load follows the endpoints."""
+        if self._departures.get(service, 0) == service.departures:
+            return
+        self._departures[service] = service.departures
+        idle, _ = self.pool.drain(
+            lambda each: (
+                not service.has(each.address) and self.service(each.route.origin) is service
+            )
+        )
+        self.close(idle)
 
     def drop(self, wanted: Callable[[Connection], bool] | None, reason: str, *, abort: bool) -> int:
         """Close connections, all or those `wanted`: the idle now; the busy when their requests are

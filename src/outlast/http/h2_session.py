@@ -64,9 +64,7 @@ class H2Session:
         self.network = network
         self._grown = grown
         self.failure: Exception | None = None
-        self.leaving = (
-            False  # no new exchanges: GOAWAY came, identifiers are used up, or it is mute
-        )
+        self.leaving = False  # GOAWAY came, identifiers are used up, or the peer is mute
         self._why = "is leaving (GOAWAY)"
         self.silence = Silence()
         self._broken: Exception | None = None  # the same as `failure`, a moment before others hear

@@ -47,6 +47,7 @@ class Service:
         self._endpoints: dict[Address, _Endpoint] = {}
         self._tolerances: dict[Address, Tolerance] = {}
         self._order: tuple[Address, ...] = target.addresses
+        self.departures = 0  # how often an endpoint has left the target
         self._turn = Random(target.text).randrange(1 << 16)
 
     # -- endpoints -------------------------------------------------------------------------
@@ -58,6 +59,10 @@ class Service:
         """
         self._turn += 1  # two threads that get the same turn do no harm
         return self._order if len(self._order) < 2 else self.arrange(self._order, now)
+
+    def has(self, address: Address) -> bool:
+        """Whether an endpoint is one of the target's now."""
+        return address in self._order
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
         """`addresses` in this turn's order, the shunned ones last.
@@ -80,6 +85,8 @@ class Service:
     def resolved(self, addresses: Sequence[Address]) -> None:
         """The name has these addresses now."""
         with self._lock:
+            if not set(self._order) <= set(addresses):
+                self.departures += 1
             self._order = tuple(addresses)
             for gone in self._endpoints.keys() - set(addresses):
                 del self._endpoints[gone]
