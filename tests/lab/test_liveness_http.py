@@ -1,0 +1,223 @@
+"""Requests in flight and idle pools on the kernel, when a machine behind a VIP loses power.
+
+The same in virtual time, with more seeds and longer: tests/http/test_liveness_simnet.py.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import outlast
+from outlast.net.kernel import kernel
+from outlast.net.run import run_sync, sleep_until
+from outlast.testing import KernelLab
+from outlast.testing.node import Node
+from outlast.testing.service import Service
+from tests.lab.wire import PATIENCE
+
+FULL = bool(os.environ.get("OUTLAST_FULL"))
+POOL = 100
+LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=200)
+
+# Puts questions to a client in a thread of its own, or in an event loop: (url) -> (seconds, pod).
+Asked = tuple[float, str]
+
+
+def ask(url: str, warm: str, then: Callable[[str], None]) -> Asked:
+    """One GET without a read timeout on the connection that has answered `warm`; `then(pod)` is
+    called between the two, with the pod that holds it."""
+    with httpx.Client(transport=outlast.Transport(), timeout=None) as client:
+        then(client.get(warm).json()["pod"])
+        began = time.monotonic()
+        pod = client.get(url).json()["pod"]
+        return time.monotonic() - began, pod
+
+
+async def ask_async(url: str, warm: str, then: Callable[[str], None]) -> Asked:
+    async with httpx.AsyncClient(transport=outlast.AsyncTransport(), timeout=None) as client:
+        then((await client.get(warm)).json()["pod"])
+        began = time.monotonic()
+        pod = (await client.get(url)).json()["pod"]
+        return time.monotonic() - began, pod
+
+
+def in_loop(backend: str) -> Callable[..., Asked]:
+    def run(url: str, warm: str, then: Callable[[str], None]) -> Asked:
+        return anyio.run(ask_async, url, warm, then, backend=backend)
+
+    return run
+
+
+WORLDS: dict[str, Callable[..., Asked]] = {
+    "threads": ask,
+    "asyncio": in_loop("asyncio"),
+    "trio": in_loop("trio"),
+}
+
+
+class Shop:
+    """Two nodes behind a VIP."""
+
+    def __init__(self, lab: KernelLab, name: str) -> None:
+        self.nodes: list[Node] = [lab.node(f"{name}-a"), lab.node(f"{name}-b")]
+        pods = [node.pod() for node in self.nodes]
+        self.service: Service = lab.service(f"{name}.shop.svc:8080", pods=pods)
+        for pod in pods:
+            pod.wait_ready()
+
+    def holder(self, pod: str) -> Node:
+        return next(node for node in self.nodes if node.pods[0].name == pod)
+
+
+def pause(seconds: float) -> None:
+    """Connections lie idle for so long."""
+    run_sync(kernel(), sleep_until(kernel().now() + seconds))
+
+
+def bound() -> float:
+    """Seconds: what is promised; more where every process waits for a core."""
+    return 0.25 if os.getloadavg()[0] < 1.5 * (os.cpu_count() or 1) else 1.5
+
+
+def each_on_its_own(client: httpx.Client, url: str, count: int) -> float:
+    """So many GETs, each on a connection of its own: none is free while its answer is unread. The
+    seconds of the slowest."""
+    answers, slowest = [], 0.0
+    for _ in range(count):
+        began = time.monotonic()
+        answers.append(client.send(client.build_request("GET", url), stream=True))
+        slowest = max(slowest, time.monotonic() - began)
+    for answer in answers:
+        assert answer.status_code == 200
+        answer.read()
+    return slowest
+
+
+@pytest.fixture(scope="module")
+def found() -> Iterator[dict[str, float]]:
+    """Seconds from the loss, printed at the end."""
+    seconds: dict[str, float] = {}
+    yield seconds
+    for name, value in seconds.items():
+        print(f"{name:50} {value:6.2f} s")  # noqa: T201  figures for make liveness
+
+
+def test_in_flight_when_the_machine_dies(lab: KernelLab, found: dict[str, float]) -> None:
+    """All worlds at once: a request that its kernel never got, one that it had acknowledged."""
+    results: dict[str, tuple[Asked, float]] = {}
+
+    def run(name: str, world: str, shop: Shop, query: str, loss: float) -> None:
+        lost = [0.0]
+
+        def lose(pod: str) -> None:
+            def off() -> None:
+                lost[0] = time.monotonic()
+                shop.holder(pod).power_off()
+
+            if loss:
+                timer = threading.Timer(loss, off)
+                timers.append(timer)
+                timer.start()
+            else:
+                off()
+
+        began = time.monotonic()
+        asked = WORLDS[world](shop.service.url + query, shop.service.url, lose)
+        results[name] = asked, time.monotonic() - max(lost[0], began)
+
+    timers: list[threading.Timer] = []
+    shops = {
+        (kind, world): Shop(lab, f"{kind}-{world}")
+        for kind in ("unacked", "acked")
+        for world in WORLDS
+    }
+    with lab.running():
+        threads = [
+            threading.Thread(
+                target=run,
+                args=(
+                    f"{kind}, {world}",
+                    world,
+                    shop,
+                    "?delay=2" if kind == "acked" else "",
+                    0.5 if kind == "acked" else 0.0,
+                ),
+            )
+            for (kind, world), shop in shops.items()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert len(results) == len(shops)
+    for name, (_, seconds) in results.items():
+        found[name] = seconds
+        assert seconds < (1.0 if name.startswith("unacked") else 4.5 + 2.0)
+
+
+def test_a_pool_of_a_hundred_when_a_node_dies_while_it_is_idle(
+    lab: KernelLab, found: dict[str, float]
+) -> None:
+    """All succeed, none takes long: one finds it out, and the others are asked together."""
+    shop = Shop(lab, "idle")
+    url = shop.service.url
+    with lab.running(), httpx.Client(transport=outlast.Transport(limits=LIMITS)) as client:
+        each_on_its_own(client, url, POOL)
+        pause(1.2)
+        shop.nodes[0].power_off()
+        slowest = each_on_its_own(client, url, POOL)
+        found["slowest of 100 GETs on the idle pool"] = slowest
+        assert slowest <= bound()
+
+
+def test_posts_on_an_idle_pool_when_a_node_dies(lab: KernelLab, found: dict[str, float]) -> None:
+    """Each is asked first, so that each is applied once: none meets the dead machine."""
+    shop = Shop(lab, "posts")
+    url = shop.service.url
+    with lab.running(), httpx.Client(transport=outlast.Transport(limits=LIMITS)) as client:
+        each_on_its_own(client, url, 20)
+        pause(1.2)
+        shop.nodes[0].power_off()
+        slowest = 0.0
+        for _ in range(20):
+            began = time.monotonic()
+            assert client.post(url).status_code == 200
+            slowest = max(slowest, time.monotonic() - began)
+        found["slowest of 20 POSTs on the idle pool"] = slowest
+        assert slowest <= bound()
+    applied: Any = [node.pods[0].counts()["methods"].get("POST", 0) for node in shop.nodes]
+    assert applied == [0, 20]
+
+
+def test_a_slow_answer_is_left_alone(lab: KernelLab) -> None:
+    """60 s of the promise, pressed into as many as there is patience for."""
+    shop = Shop(lab, "slow")
+    wait = 60.0 if FULL else 3.5
+
+    async def main() -> None:
+        transport = outlast.AsyncTransport(limits=LIMITS)
+        async with httpx.AsyncClient(transport=transport, timeout=None) as client:
+
+            async def one() -> None:
+                response = await client.get(f"{shop.service.url}?delay={wait}")
+                assert response.status_code == 200
+                assert [e.what for e in response.extensions["outlast"].of_phase("request")] == []
+
+            async with anyio.create_task_group() as group:
+                for _ in range(50):
+                    group.start_soon(one)
+
+    job: Callable[[], Coroutine[Any, Any, None]] = main
+    with lab.running():
+        anyio.run(job)
+    counts = [node.pods[0].counts() for node in shop.nodes]
+    assert sum(each["requests"] for each in counts) == 50
+    assert sum(each["connections"] for each in counts) == 50
