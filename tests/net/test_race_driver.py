@@ -17,7 +17,8 @@ from outlast.net.options import LocalRefusal
 from outlast.net.race_driver import dial
 from outlast.net.run import run_sync
 from outlast.net.seam import Ready, Stream, Wait
-from tests.net.racing import Watcher, near, play, request
+from tests.net.drivers import Driver
+from tests.net.racing import Watcher, near, play, race, request
 from tests.net.scripted import MUTE, SILENT, Path, Scripted, Told, refused, shake
 
 WORLDS = ["sync", "asyncio", "trio"]
@@ -40,6 +41,25 @@ def test_a_late_error_of_the_only_address_is_followed_by_a_dial() -> None:
     net = Scripted({A: [Path(0.1, errno.EHOSTUNREACH), LIVE]})
     outcome = play(net, [A])
     assert outcome.took == near(0.101)
+
+
+class Slow(Scripted):
+    """Its user is held up whenever it looks at the clock."""
+
+    def now(self) -> float:
+        self.time += 0.2
+        return self.time
+
+
+def test_a_dial_has_its_time_though_its_process_was_held_up() -> None:
+    net = Slow({A: LIVE})
+    assert race(Driver("sync", net), request(net, [A])).winner == A
+    assert len(net.dials) == 1
+
+
+def test_who_is_held_up_beyond_the_deadline_looks_once() -> None:
+    net = Slow({A: Path(0.0)})
+    assert race(Driver("sync", net), request(net, [A], timeout=1.0)).winner == A
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -25,6 +25,8 @@ from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
 
 __all__ = ["dial"]
 
+HELD_UP = 0.01  # seconds; half of the shortest delay between dials (DESIGN section 6)
+
 
 @dataclass(slots=True)
 class _Attempt:
@@ -76,19 +78,31 @@ class _Driver:
     async def run(self) -> Won:
         """Step the machine until somebody wins."""
         while True:
-            step = self.race.step(self.network.now())
+            now = self.network.now()
+            step = self.race.step(now)
             if isinstance(step, Pause):
                 won = await self._pause(step.until)
-                if won is not None:
-                    return won
             elif isinstance(step, Start):
                 self._start(step)
+                won = await self._look(now)
             elif isinstance(step, Abandon):
                 self._abandon(step)
+                continue
             elif isinstance(step, Resolve):
                 self.strands.start("lookup", self._lookup())
+                continue
             else:
                 raise self._lost(step)
+            if won is not None:
+                return won
+
+    async def _look(self, due: float) -> Won | None:
+        """A dial that was due just now has its time even if this process was held up meanwhile,
+        before it could dial: what has gone by is no evidence (DESIGN section 7)."""
+        now, plan = self.network.now(), self.race.plan
+        if now - due < HELD_UP:
+            return None
+        return await self._pause(min(now + plan.delay, max(now, plan.deadline)))
 
     # -- strands ---------------------------------------------------------------------------
 
