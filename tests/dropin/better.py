@@ -39,6 +39,7 @@ REASONS: Mapping[str, str] = {
     "shared": "An HTTP/2 connection that threads share",
     "status": "A status that asks to try again",
     "surplus": "Bytes after a response",
+    "threads": "A full pool that threads share",
     "trace": "What `trace` tells",
     "unprocessed": "A request that the server did not process",
     "unseen": "An HTTP/2 connection that ended while idle",

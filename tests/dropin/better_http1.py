@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.dropin.difference import ASYNCIO, LOOPS, SAME, Better
+from tests.dropin.difference import ASYNCIO, LOOPS, LUCK, SAME, THREADS, Better
 
 __all__ = ["HTTP_1"]
 
@@ -120,6 +120,12 @@ HTTP_1: Mapping[str, Better] = {
         ASYNCIO,
         sometimes=True,
     ),
+    **{
+        f"limits-{name}_at_most": Better(
+            "threads", LUCK, f"200, 200, 200, 200, 200, 200, 200, 200, {most}", THREADS
+        )
+        for name, most in (("one", 1), ("three", 3))
+    },
     "limits-labels_that_cannot_be": Better(
         "own_errors",
         "UnicodeError, UnicodeError, UnicodeError",
