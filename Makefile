@@ -21,7 +21,7 @@ help:  ## list what can be made
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
 
-test: lint types unit family lab  ## every check, as the continuous integration runs it
+test: lint types unit dropin family lab  ## every check, as the continuous integration runs it
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -39,9 +39,9 @@ unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
 	$(BIN)/coverage report --include='src/outlast/core/*' --fail-under=100
 	$(BIN)/python -m pytest $(CROWD) --ignore=tests/core --ignore=tests/lab --ignore=tests/dropin
 
-# Not part of `test` yet: some comparisons of broken TLS and HTTP/2 peers depend on who is faster.
-dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server
-	$(BIN)/python -m pytest tests/dropin
+dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server; then with httpx2
+	$(BIN)/python -m pytest $(CROWD) tests/dropin
+	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/dropin
 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
 	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/http
