@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness differential bench bench-speed bench-incident bench-simnet clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness differential fuzz bench bench-speed bench-incident bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -58,10 +58,13 @@ differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simul
 liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets; prints the figures, 5 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_liveness.py tests/lab/test_probes.py
 
+fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZZ_ARGS='--seconds 600'; stops at the first that breaks an invariant
+	$(BIN)/python -m tests.fire $(FUZZ_ARGS)
+
 bench: bench-speed bench-incident bench-simnet  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
 
 bench-simnet: $(VENV)/.dev  ## what the simulated network costs; fails where its limits do not hold
-	$(BIN)/python benchmarks/simnet.py
+	$(BIN)/python -m benchmarks.simnet
 
 bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, an hour
 	$(BENCH)/bin/python benchmarks/import_cost.py

@@ -21,6 +21,7 @@ from outlast.testing.simnet.faults import KINDS
 __all__ = ["CALM", "LENGTH", "WILD", "Ask", "Blow", "Incident", "Place", "draw", "read"]
 
 LENGTH = 30.0  # seconds in which faults begin and requests are made
+MOST, MANY = 4, 60  # workers, and calls of each
 
 # What a client can see of a node that is gone. A program that hangs, lost packets and DNS are not
 # among it: there a caller's own timeout may have the last word.
@@ -142,8 +143,8 @@ class Incident(Brief):
 # -- drawing -----------------------------------------------------------------------------------
 
 
-def draw(seed: int) -> Incident:
-    """The incident of a seed."""
+def draw(seed: int, *, full: bool = False) -> Incident:
+    """The incident of a seed. `full`: with `MOST` workers that make `MANY` calls each."""
     rng = Random(f"fire/{seed}")
     calm = rng.random() < 0.5
     place = _place(rng, calm)
@@ -151,9 +152,11 @@ def draw(seed: int) -> Incident:
     spared = _spared(rng, place) if calm else ""
     struck = [name for name in names if name != spared]
     backend = rng.choice(("sync", "sync", "asyncio", "trio"))
-    workers = rng.randint(1, 4)
-    most = rng.choice((6, 12, 12, 25, 60) if workers < 3 else (6, 12, 12, 25))
-    asks = tuple(_asks(rng, rng.randint(1, most), calm, backend) for _ in range(workers))
+    workers = MOST if full else rng.randint(1, MOST)
+    most = rng.choice((6, 12, 12, 25, MANY) if workers < 3 else (6, 12, 12, 25))
+    asks = tuple(
+        _asks(rng, MANY if full else rng.randint(1, most), calm, backend) for _ in range(workers)
+    )
     if not calm and rng.random() < 0.1:
         asks = _storm(rng, asks, together=place.serves != "h2")
     blows = tuple(_blow(rng, struck, calm) for _ in range(rng.randint(0, 5) if struck else 0))

@@ -133,9 +133,8 @@ class _Player:
             headers["idempotency-key"] = told.name
         if ask.body == "stream":
             headers["content-length"] = str(ask.size // PIECES * PIECES)
-        given: dict[str, Any] = {"attempts": ask.attempts}
-        if ask.deadline is not None:
-            given["deadline"] = ask.deadline
+        given = {"attempts": ask.attempts, "deadline": ask.deadline}
+        usual = {"attempts": 3, "deadline": None}
         return {
             "method": ask.method,
             "url": f"{self.cluster.origin}/?{ask.query}",
@@ -143,7 +142,7 @@ class _Player:
             "timeout": httpx.Timeout(
                 connect=ask.connect, read=ask.read, write=ask.write, pool=ask.pool
             ),
-            "extensions": {"outlast": given},
+            "extensions": {} if given == usual else {"outlast": given},
         }
 
     def answered(self, told: Told, response: httpx.Response, *, whole: bool) -> None:
