@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -245,3 +246,35 @@ def test_fr20_connections_follow_the_endpoints() -> None:
         before = pods[0].counts()["requests"]
         many(net, client, url, 10)
     assert pods[0].counts()["requests"] == before
+
+
+# -- loss ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "delay"), [(0.0, 0.0), (0.05, 0.0), (0.05, 0.2)])
+def test_slow_answers_over_a_bad_line(loss: float, delay: float) -> None:
+    """None is cut off; second attempts stay few. (Three hundred: 0, 6 and 4.)"""
+    count = 40
+    net = SimNet()
+    node = net.node("a")
+    pod = node.pod()
+
+    async def main() -> None:
+        limits = httpx.Limits(max_connections=1000)
+        transport = outlast.AsyncTransport(network=net, limits=limits)
+        timeout = httpx.Timeout(None, connect=60.0)
+        async with httpx.AsyncClient(transport=transport, timeout=timeout) as client:
+
+            async def one() -> None:
+                assert (await client.get(f"http://{pod.address}/?delay=60")).status_code == 200
+
+            node.lose(loss)
+            node.delay(delay)
+            async with anyio.create_task_group() as group:
+                for _ in range(count):
+                    group.start_soon(one)
+                    with anyio.move_on_after(0.02):  # of virtual time
+                        await anyio.sleep_forever()
+
+    net.run(main, backend="asyncio")
+    assert count <= pod.counts()["requests"] <= count * (1.0 if not loss else 1.1)

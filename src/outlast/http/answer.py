@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from outlast.core.classify import Progress
 from outlast.core.deadline import NEVER
-from outlast.core.liveness import Awaits, Liveness
+from outlast.core.liveness import Liveness
 from outlast.core.report import Report
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
-from outlast.http.watching import Watching
+from outlast.http.watching import NOTHING, RESPONSE, Watching
 from outlast.net.dial import errno_of
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
@@ -34,7 +34,7 @@ class Answer(Watching):
     def __init__(self, call: CallContext, head: Head, lease: Lease) -> None:
         self.call = call
         self.observer = None
-        self.waiting = Awaits.NOTHING
+        self.waiting = NOTHING
         self._lease: Lease | None = lease
         self._kept: list[bytes] = []  # what `hold` has read ahead
         self.head = head
@@ -157,8 +157,8 @@ class Answer(Watching):
             now = call.now()
             if now >= until:
                 break
-            if self.waiting is not Awaits.RESPONSE:
-                self.expect(lease, Awaits.RESPONSE, now, patient=True)
+            if self.waiting is not RESPONSE:
+                self.expect(RESPONSE, now, patient=True)
             sooner = min(until, self.next_look, now + exchange.patience)
             if not await Wait(exchange.interests(writing=False), sooner):
                 self._look(lease)

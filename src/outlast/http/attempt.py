@@ -13,7 +13,7 @@ from enum import Enum
 
 from outlast.core.classify import Progress
 from outlast.core.deadline import NEVER
-from outlast.core.liveness import Awaits, Liveness
+from outlast.core.liveness import Liveness
 from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
 from outlast.http.call_context import CallContext
@@ -22,6 +22,7 @@ from outlast.http.connection import Lease
 from outlast.http.endings import Endings
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError, Unprocessed
 from outlast.http.message import BytesBody, Head, StreamBody
+from outlast.http.watching import NOTHING, RESPONSE, ROOM
 from outlast.net.address import Address
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
@@ -74,7 +75,7 @@ class Attempt(Endings):
         self.broken = None
         self.read_until = self.first_until = 0.0
         self.observer = None
-        self.waiting = Awaits.NOTHING
+        self.waiting = NOTHING
         self.waiting_since = 0.0
         self.next_look = 0.0
         self.watched = call.watched
@@ -238,11 +239,11 @@ class Attempt(Endings):
             now = self.call.now()
             if now >= until:
                 raise self._write_timeout(lease)
-            if self.waiting is not Awaits.ROOM:
-                self.expect(lease, Awaits.ROOM, now)
+            if self.waiting is not ROOM:
+                self.expect(ROOM, now)
             ready = await Wait(exchange.interests(writing=True), min(until, self.next_look))
             if ready:
-                self.waiting = Awaits.NOTHING
+                self.waiting = NOTHING
                 if exchange.pull():
                     self.head = self._next_head(lease)
                 return self.head is not None
@@ -287,8 +288,8 @@ class Attempt(Endings):
         if call.policy.first_byte is not None and not exchange.begun:
             until = self._first_byte_until(call.policy.first_byte)
         while True:
-            if self.waiting is not Awaits.RESPONSE:
-                self.expect(lease, Awaits.RESPONSE, call.now())
+            if self.waiting is not RESPONSE:
+                self.expect(RESPONSE, call.now())
             ready = await Wait(exchange.interests(writing=False), min(until, self.next_look))
             if ready and self._arrived(lease):
                 return

@@ -17,7 +17,7 @@ from outlast.http.engine import Engine
 from outlast.http.message import BytesBody, Request
 from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
-from outlast.policy import USER_TIMEOUT
+from outlast.policy import KEEPALIVE, USER_TIMEOUT
 from outlast.service.table import Service
 
 __all__ = ["CallContext"]
@@ -70,8 +70,9 @@ class CallContext:
         self.user_timeout = 0.0
         if engine.network.tells:
             self.user_timeout = limit = self.policy.user_timeout
-            if limit == USER_TIMEOUT:  # another one is the caller's own
-                self.user_timeout = fitting_user_timeout(limit, self.policy.keepalive)
+            keepalive = self.policy.keepalive
+            if keepalive is not KEEPALIVE and limit == USER_TIMEOUT:  # else it is the caller's own
+                self.user_timeout = fitting_user_timeout(limit, keepalive)
         self.repeatable = request.safe and isinstance(request.body, BytesBody)
         self.watched = self.policy.watch and self.repeatable
 

@@ -76,9 +76,10 @@ class Checkout:
         if grant is None:
             grant = await self._queue(want)
         while isinstance(grant, Connection):
-            fit = Probed.ALIVE if grant.leases > 1 or grant.quiet() else Probed.GONE
-            if fit is Probed.ALIVE and not call.repeatable:
-                fit = await self._verify(grant)
+            quiet = grant.leases > 1 or grant.quiet()
+            if quiet and call.repeatable:
+                return self._use(grant, "reused")
+            fit = await self._verify(grant) if quiet else Probed.GONE
             if fit is Probed.ALIVE:
                 return self._use(grant, "reused")
             if fit is Probed.GONE:

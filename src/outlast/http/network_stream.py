@@ -11,6 +11,7 @@ be in use by another request.
 from __future__ import annotations
 
 import contextlib
+import os
 import ssl
 from collections.abc import Iterator
 from threading import Lock
@@ -62,7 +63,7 @@ class StreamInfo:
 class _NetworkStream(StreamInfo):
     """What both kinds share."""
 
-    __slots__ = ("_answer", "_family", "_network", "_raw", "_taking")
+    __slots__ = ("_answer", "_family", "_network", "_raw")
 
     def __init__(
         self, network: Network, answer: Answer, family: Family, raw: RawConnection | None = None
@@ -72,12 +73,11 @@ class _NetworkStream(StreamInfo):
         self._answer = answer
         self._family = family
         self._raw = raw
-        self._taking = Lock()
 
     def _taken(self) -> RawConnection:
         """The connection, taken out of HTTP's hands. Raises ConnectionError."""
         if self._raw is None:
-            with self._taking:  # one thread may read while another writes
+            with _taking:  # one thread may read while another writes
                 if self._raw is None:
                     self._raw = self._take()
         return self._raw
@@ -199,3 +199,15 @@ class AsyncNetworkStream(_NetworkStream):
             await run_async(self._network, self._taken().close())
         else:
             self._answer.close()
+
+
+_taking = Lock()  # held for a moment; one for all, because hardly any connection is ever taken
+
+
+def _renew() -> None:
+    global _taking  # noqa: PLW0603  in the child of a fork it may be held by another thread
+    _taking = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

@@ -67,8 +67,7 @@ class Pool:
         return dead
 
     def hurry(self, ticket: Ticket) -> list[Connection]:
-        """Of those who have waited for another's dial for long the first dials too, if there is a
-        place. Returns what must be closed."""
+        """The first who waits for another's dial dials too, if there is a place. As `queue`."""
         dead: list[Connection] = []
         with self._lock:
             line = self._expecting.get(ticket.route)
@@ -111,9 +110,8 @@ class Pool:
                 return None, self._end_lease(closed, reusable=False, now=now)
             self._in_use.end(closed, reusable=False)
             closed.counted = False
-            connection = None
-            if another:
-                connection = self._pop(closed.route, closed.address, -math.inf, now, dead)
+            since = -math.inf if another else math.inf
+            connection = self._pop(closed.route, closed.address, since, now, dead)
             if connection is not None:
                 self._free_place()
         self._ring()
@@ -137,7 +135,7 @@ class Pool:
         with self._lock:
             order = self._in_use.spread(order, self._limits.max_connections)
             self._in_use.hold(order[0])
-        return order
+            return order
 
     def aimed(self, address: Address) -> None:
         """A dial is over."""
@@ -239,12 +237,10 @@ class Pool:
         """In the child of a fork: whoever held the lock is the parent's thread, and so are those
         who stand in line, and those who share connections."""
         self._lock = Lock()
-        self._queue.clear()
-        self._expecting.clear()
-        self._bells.clear()
-        for connection in (*self._by_age, *self._busy):
-            if connection.session is not None:
-                connection.session.renew()
+        for line in (self._queue, self._expecting, self._bells):
+            line.clear()
+        for session in filter(None, (each.session for each in (*self._by_age, *self._busy))):
+            session.renew()
 
     # -- for people and tests --------------------------------------------------------------
 
@@ -256,12 +252,9 @@ class Pool:
     def counts(self) -> dict[str, int]:
         """Places taken, idle connections, connections in use, callers in line."""
         with self._lock:
-            return {
-                "places": self._count,
-                "idle": len(self._by_age),
-                "busy": len(self._busy),
-                "waiting": len(self._queue) + sum(map(len, self._expecting.values())),
-            }
+            idle, busy = len(self._by_age), len(self._busy)
+            waiting = len(self._queue) + sum(map(len, self._expecting.values()))
+            return {"places": self._count, "idle": idle, "busy": busy, "waiting": waiting}
 
     # -- under the lock --------------------------------------------------------------------
 

@@ -11,11 +11,15 @@ from __future__ import annotations
 import math
 
 from outlast.core.liveness import HURRY_AFTER, LONGEST_GAP, Awaits, Liveness, Watch, first_look
+from outlast.core.tolerance import PATIENCE
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.net.observe import Observer
 
-__all__ = ["Watching", "never_acknowledged", "outcome"]
+__all__ = ["NOTHING", "RESPONSE", "ROOM", "Watching", "never_acknowledged", "outcome"]
+
+
+NOTHING, RESPONSE, ROOM = Awaits.NOTHING, Awaits.RESPONSE, Awaits.ROOM  # looked up at no cost
 
 
 class Watching:
@@ -29,16 +33,12 @@ class Watching:
     waiting_since: float
     next_look: float
 
-    def expect(self, lease: Lease, awaits: Awaits, now: float, *, patient: bool = False) -> None:
+    def expect(self, awaits: Awaits, now: float, *, patient: bool = False) -> None:
         """A wait begins. `patient`: nothing of ours is in flight and there is no alternative, so
         that nothing can be seen before keepalive is hurried."""
-        connection = lease.connection
         self.waiting = awaits
         self.waiting_since = now
-        if patient:
-            self.next_look = now + HURRY_AFTER
-        else:
-            self.next_look = first_look(now, connection.rtt, connection.tolerance)
+        self.next_look = now + (HURRY_AFTER if patient else PATIENCE)
         if self.observer is not None:
             self._begin(self.observer)
 
@@ -55,6 +55,11 @@ class Watching:
             return Liveness.ALIVE
         observer = self.observer
         if observer is None:
+            connection = lease.connection
+            due = first_look(self.waiting_since, connection.rtt, connection.tolerance)
+            if now < due:  # reckoned only now: nearly every answer has come before
+                self.next_look = due
+                return Liveness.ALIVE
             observer = self.observer = self._observer(lease, limit)
         verdict = observer.look(now, alternative=alternative)
         watch = observer.watch
@@ -86,7 +91,7 @@ class Watching:
 
     def heard(self) -> None:
         """What was waited for has come."""
-        self.waiting = Awaits.NOTHING
+        self.waiting = NOTHING
         if self.observer is not None:
             self.observer.watch.answered()
             self.unwatch()
