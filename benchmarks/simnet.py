@@ -28,7 +28,7 @@ WORKERS, PAUSE, LENGTH = 8, 1.0, 60.0
 PER_REQUEST = 1.5  # ms of CPU beyond a transport that does nothing
 INCIDENT = 1.5  # s of wall time
 IDLE_HOUR = 0.050  # s
-INCIDENTS = 2000  # of 30 s, with 4 workers that make 60 requests each, judged
+INCIDENTS = 2000  # of 30 s, with 4 workers that make up to 60 requests each, judged
 SAMPLE = 20  # of them are played in each round
 ALL_INCIDENTS = 240.0  # s on two cores
 

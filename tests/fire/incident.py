@@ -144,7 +144,7 @@ class Incident(Brief):
 
 
 def draw(seed: int, *, full: bool = False) -> Incident:
-    """The incident of a seed. `full`: with `MOST` workers that make `MANY` calls each."""
+    """The incident of a seed. `full`: with `MOST` workers that make up to `MANY` calls each."""
     rng = Random(f"fire/{seed}")
     calm = rng.random() < 0.5
     place = _place(rng, calm)
@@ -153,10 +153,8 @@ def draw(seed: int, *, full: bool = False) -> Incident:
     struck = [name for name in names if name != spared]
     backend = rng.choice(("sync", "sync", "asyncio", "trio"))
     workers = MOST if full else rng.randint(1, MOST)
-    most = rng.choice((6, 12, 12, 25, MANY) if workers < 3 else (6, 12, 12, 25))
-    asks = tuple(
-        _asks(rng, MANY if full else rng.randint(1, most), calm, backend) for _ in range(workers)
-    )
+    most = MANY if full else rng.choice((6, 12, 12, 25, MANY) if workers < 3 else (6, 12, 12, 25))
+    asks = tuple(_asks(rng, rng.randint(1, most), calm, backend) for _ in range(workers))
     if not calm and rng.random() < 0.1:
         asks = _storm(rng, asks, together=place.serves != "h2")
     blows = tuple(_blow(rng, struck, calm) for _ in range(rng.randint(0, 5) if struck else 0))
