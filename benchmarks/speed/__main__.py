@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import ROOT, commit, machine, version
+from benchmarks.speed.certificates import certificates
 from benchmarks.speed.crew import Crew
 from benchmarks.speed.plan import (
     ASKED,
@@ -71,7 +72,7 @@ def _measure(options: argparse.Namespace, argv: Sequence[str]) -> Findings:
     cells = list(matrix(options.asked or ((1, 20) if few else ASKED), (SMALL, LARGE)))
     say = _teller()
     with tempfile.TemporaryDirectory() as folder:
-        certificate, authority = _certificate(Path(folder))
+        certificate, authority = certificates(Path(folder))
         with Crew(certificate, authority, alone=alone, pin=not options.no_pin) as crew:
             circumstances = _circumstances(clients, alone, pace, crew.pinned, argv)
             wanted = options.parts
@@ -92,18 +93,6 @@ def _teller() -> Say:
         print(f"{minutes:3}:{seconds:02} {what}", file=sys.stderr, flush=True)
 
     return say
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate with its key, for localhost, and the authority that has signed it."""
-    import trustme
-
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    files = folder / "server.pem", folder / "authority.pem"
-    issued.private_key_and_cert_chain_pem.write_to_path(str(files[0]))
-    authority.cert_pem.write_to_path(str(files[1]))
-    return files
 
 
 def _circumstances(
