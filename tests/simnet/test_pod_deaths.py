@@ -92,3 +92,26 @@ def test_a_client_of_a_tls_pod_may_leave_at_any_time(caplog: pytest.LogCaptureFi
     net.run(main)
     assert [record.getMessage() for record in caplog.records] == []
     assert pod.counts()["open"] == 0
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_request_is_no_failure_of_the_application(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ended: list[str] = []
+
+    async def app(_scope: Any, receive: Any, send: Any) -> None:
+        try:
+            while (await receive()).get("more_body"):
+                pass
+        finally:
+            ended.append("ended")
+
+    net = SimNet()
+    pod = net.node("a").pod(app)
+    with net.running():
+        sock = outlast.create_connection((pod.host, pod.port), network=net)
+        sock.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf")
+        sock.close()
+        net.sleep(1.0)
+    assert ended == ["ended"]
+    assert capfd.readouterr().err == ""

@@ -143,6 +143,8 @@ class AsgiCall:
         self._exchange.apply(self._request)
         try:
             await self._app(self._scope(), self._receive, self._send)
+        except h11.RemoteProtocolError:  # the client's doing: it left in the middle of its request
+            raise
         except Exception:  # noqa: BLE001  the application's failure, told on stderr as servers do
             traceback.print_exc(file=sys.stderr)
             if self._started:
