@@ -144,3 +144,39 @@ for _after in ("nothing", "head", "half"):
         _how = "reset" if _reset else "end"
         _handler = h2_handler(ended(_after, reset=_reset))
         add(f"http2_leaving-{_how}_after_{_after}", every_second, _handler, client=PRIOR)
+
+
+# -- at every byte ---------------------------------------------------------------------------
+
+ANSWER = 9 + 1 + 9 + 5  # bytes: a HEADERS frame with ":status: 200", a DATA frame with "hello"
+
+
+def cut(*, reset: bool) -> Conversation:
+    """Sends as many bytes of its answer as the path says, and ends the connection."""
+
+    def conversation(talk: Talk) -> None:
+        asked = talk.request()
+        if asked is None:
+            return
+        talk.until_idle()  # the client has nothing more to write, which could fail
+        talk.h2.send_headers(asked.stream, [(":status", "200")])
+        talk.h2.send_data(asked.stream, b"hello", end_stream=True)
+        answer = talk.h2.data_to_send()
+        assert len(answer) == ANSWER
+        talk.peer.send(answer[: int(asked.path[1:])])
+        if reset:
+            talk.peer.reset()
+        else:
+            talk.peer.finish()
+
+    return conversation
+
+
+async def at_every_byte(side: Side) -> None:
+    for number in range(ANSWER):
+        await side.post(f"/{number}")
+
+
+for _reset in (False, True):
+    _name = f"http2_leaving-{'reset' if _reset else 'end'}_at_every_byte"
+    add(_name, at_every_byte, h2_handler(cut(reset=_reset)), client=PRIOR)
