@@ -53,6 +53,7 @@ class Cluster:
         self.incident = incident
         self.net = Watched(incident.seed, traced=traced)
         self.books = Books()  # of pods that count for themselves
+        self.drop: Callable[..., int]  # the client's connections
         self.releases: list[Callable[[], None]] = []  # of names that hang
         place = incident.place
         for name, pods in zip("abcd", place.pods, strict=False):
@@ -228,6 +229,8 @@ _KINDS: dict[str, tuple[Act, Undo]] = {
     **{name: _of(kind) for name, kind in KINDS.items()},
     "removed": (_endpoints(Service.remove), _endpoints(Service.add)),
     "ending": (_endpoints(Service.end), _endpoints(Service.add)),
+    "drop": (lambda c, _n, _x: c.drop(), lambda c, _n: c.drop()),
+    "abort": (lambda c, _n, _x: c.drop(abort=True), lambda c, _n: c.drop(abort=True)),
     "parted": (
         lambda c, n, _x: c.net.partition(c.net.client, n),
         lambda c, n: c.net.join(c.net.client, n),

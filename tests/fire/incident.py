@@ -27,12 +27,12 @@ MOST, MANY = 4, 60  # workers, and calls of each
 # among it: there a caller's own timeout may have the last word.
 CALM = (
     *("power", "unplug", "hole", "hole-towards", "hole-away", "unreachable", "fins", "late"),
-    *("slow", "kill", "reset", "stop", "queue", "removed", "ending", "parted"),
+    *("slow", "kill", "reset", "stop", "queue", "removed", "ending", "parted", "drop", "abort"),
 )
 WILD = (
     *KINDS,
-    *("removed", "ending", "parted", "idle box", "dead box", "no answer", "client cut"),
-    *("client loss", "servfail", "nxdomain", "no address", "dns loss", "dns hangs"),
+    *("removed", "ending", "parted", "drop", "abort", "idle box", "dead box", "no answer"),
+    *("client cut", "client loss", "servfail", "nxdomain", "no address", "dns loss", "dns hangs"),
 )
 TARGETS = ("vip", "vip", "vip", "headless", "static", "node ports", "local ports")
 STICKY = ("sticky vip", "hashed vip")
@@ -77,6 +77,7 @@ class Ask(Brief):
     write: float | None = 5.0
     pool: float | None = 5.0
     deadline: float | None = None
+    first_byte: float | None = None
     attempts: int = 3
     whole: bool = True
     cancel: float | None = None
@@ -246,6 +247,7 @@ def _calm_ask(rng: Random, pause: float, _backend: str) -> Ask:
         read=rng.choice((5.0, 10.0, 60.0)),
         pool=rng.choice((10.0, 30.0)),
         deadline=rng.choice((None, None, 12.0, 20.0)),
+        first_byte=rng.choice((*[None] * 9, 2.0)),
     )
 
 
@@ -265,6 +267,7 @@ def _wild_ask(rng: Random, pause: float, backend: str) -> Ask:
         write=rng.choice(short),
         pool=rng.choice(short),
         deadline=deadline,
+        first_byte=rng.choice((None, None, None, 0.2, 1.0)),
         attempts=rng.choice((3, 3, 3, 1, 2, 5)),
         whole=rng.random() < 0.9,
         cancel=rng.choice((0.01, 0.3, 2.0)) if backend != "sync" and rng.random() < 0.1 else None,

@@ -90,7 +90,7 @@ def _saved(played: Played) -> Iterator[str]:
     for call in played.calls:
         took = call.ended - call.begun
         if not call.ask.safe:
-            if call.result != 200 and (not played.incident.blows or not _sent(call)):
+            if call.result != 200 and not _may_fail(played, call):
                 yield f"4: {call.name} has failed: {call}"
             continue
         if _begun(call):
@@ -101,8 +101,13 @@ def _saved(played: Played) -> Iterator[str]:
             yield f"4: {call.name} took {took:.3f} s: {call}"
 
 
-def _sent(call: Told) -> bool:
-    return call.report is not None and call.report.progress > Progress.NOT_SENT
+def _may_fail(played: Played, call: Told) -> bool:
+    """Whether one that is not safe may fail: it was sent to somebody who was struck; or a server
+    was leaving, and has said in the middle of a streamed body that it did not act on it."""
+    if call.ask.body == "stream" and "GOAWAY" in call.said:
+        return True
+    sent = call.report is not None and call.report.progress > Progress.NOT_SENT
+    return sent and bool(played.incident.blows)
 
 
 def _begun(call: Told) -> bool:

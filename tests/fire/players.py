@@ -133,8 +133,8 @@ class _Player:
             headers["idempotency-key"] = told.name
         if ask.body == "stream":
             headers["content-length"] = str(ask.size // PIECES * PIECES)
-        given = {"attempts": ask.attempts, "deadline": ask.deadline}
-        usual = {"attempts": 3, "deadline": None}
+        names = ("attempts", "deadline", "first_byte")
+        given, usual = ({name: getattr(one, name) for name in names} for one in (ask, Ask()))
         return {
             "method": ask.method,
             "url": f"{self.cluster.origin}/?{ask.query}",
@@ -192,6 +192,7 @@ class _Threads(_Player):
     def run(self) -> None:
         """All workers, in simulated threads, with one client."""
         transport = outlast.Transport(**self.arguments)
+        self.cluster.drop = transport.drop
         with httpx.Client(transport=transport) as client:
             works = [
                 lambda name=name, asks=asks: self._work(client, name, asks)
@@ -238,6 +239,7 @@ class _Tasks(_Player):
     async def run(self) -> None:
         """The same in an event loop."""
         transport = outlast.AsyncTransport(**self.arguments)
+        self.cluster.drop = transport.drop
         before = _tasks()
         async with httpx.AsyncClient(transport=transport) as client:
             async with anyio.create_task_group() as group:

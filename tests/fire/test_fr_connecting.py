@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import httpx
 import pytest
 
 import outlast
-from outlast.testing import NodePort, SimNet
+from outlast.testing import NodePort, Request, Response, SimNet
 from tests.fire.worlds import NAME, URL, cluster, connecting, load, pods_of, report, serving
 
 SEEDS = range(3)
@@ -134,3 +136,21 @@ def test_fr75_a_dial_is_the_proof() -> None:
     assert answer.json()["pod"] == "a-1"
     assert report(answer).events[-1].address == f"{a.host}:{NODE_PORT}"
     assert pods_of(net)[0].counts()["requests"] > 100
+
+
+@pytest.mark.incident("FR-78")
+def test_fr78_a_proxy_in_front_whose_backend_has_lost_power() -> None:
+    """It answers 502, 503 or 504 every other time, late: the next try is another's turn."""
+    turns = itertools.count()
+
+    def proxy(request: Request) -> Response:
+        turn = next(turns)
+        if net.elapsed() < 3.0 or turn % 2:
+            return Response("ok")
+        return Response(status=502 + turn // 2 % 3, delay=0.2)
+
+    net = cluster(1, serves=proxy)
+    with connecting(net) as client:
+        calls = load(net, lambda: client.get(URL).raise_for_status(), until=40.0, workers=2)
+    assert calls.errors == []
+    assert calls.slowest < 1.0

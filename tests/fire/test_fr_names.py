@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import Counter
+from typing import Any
 
 import httpx
 import pytest
@@ -36,6 +39,37 @@ def test_fr43_a_new_pod_of_a_headless_service_gets_its_share() -> None:
     assert before.errors == after.errors == []
     shares = [now - then for now, then in zip(requests_of(pods_of(net)), counted, strict=True)]
     assert min(shares) > sum(shares) / 3 * 0.6
+
+
+@pytest.mark.incident("FR-44")
+@pytest.mark.parametrize("answers", ["503", "nothing"])
+def test_fr44_a_local_proxy_pins_a_connection_to_a_dead_pod(answers: str) -> None:
+    """TCP looks perfect: another connection is tried, and from then on used."""
+    connections = 0
+
+    async def proxy(reader: Any, writer: Any) -> None:
+        nonlocal connections
+        connections += 1
+        dead = connections == 2
+        while await reader.readuntil(b"\r\n\r\n"):
+            if not dead:
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            elif answers == "503":
+                writer.write(b"HTTP/1.1 503 Gone\r\ncontent-length: 0\r\n\r\n")
+
+    async def until_the_client_leaves(reader: Any, writer: Any) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            await proxy(reader, writer)
+
+    net = cluster(1, serves=until_the_client_leaves)
+    policy = outlast.Policy(first_byte=1.0)
+    with connecting(net, policy=policy) as client:
+        client.get(URL)
+        calls = load(net, lambda: client.get(URL).raise_for_status(), until=60.0)
+    assert calls.errors == []
+    assert calls.slowest < 1.5
+    assert calls.share_slower_than(0.5) * len(calls.took) <= 1
+    assert connections <= 6
 
 
 @pytest.mark.incident("FR-45")

@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+import outlast
 from outlast.testing.simnet.packet import Segment
 from tests.fire.h2_pod import Books, serve_h2
 from tests.fire.servers import keeping, leaving
-from tests.fire.worlds import URL, cluster, connecting, load, pods_of, report
+from tests.fire.worlds import NAME, URL, cluster, connecting, load, pods_of, report
 
 H2: dict[str, Any] = {"http1": False, "http2": True}
 
@@ -134,6 +135,21 @@ def test_fr38_an_error_never_leads_to_the_same_connection(fault: str) -> None:
     assert len(failed) == len(set(failed)), "no connection has failed twice"
     assert len(failed) <= (6 if fault == "freeze" else 0), "TCP is blind to a program that hangs"
     assert fault == "freeze" or first not in ports
+
+
+@pytest.mark.incident("FR-38")
+def test_fr38_an_explicit_purge() -> None:
+    """From outside, while a request is in flight: it is answered, the next goes elsewhere."""
+    net = cluster(1, serves=serve_h2(Books(), 0, 100))
+    transport = outlast.Transport(network=net, **H2)
+    with net, net.running(), httpx.Client(transport=transport) as client:
+        url, headers = f"{URL}?delay=2", {"x-request-id": "slow"}
+        slow = net.thread(lambda: client.get(url, headers=headers))
+        net.sleep(1.0)
+        assert transport.drop(f"http://{NAME}") == 1
+        quick = ask(client, "GET", "quick")
+        assert slow.result().status_code == quick.status_code == 200
+        assert port_of(quick) != port_of(slow.result())
 
 
 @pytest.mark.incident("FR-40")
