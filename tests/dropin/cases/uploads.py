@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import httpx
 
 from tests.dropin.sides import Side, Upload
@@ -48,28 +51,29 @@ def resets(peer: Peer) -> None:
     peer.reset()
 
 
-async def post_bytes(side: Side) -> None:
-    await side.post("/1", CONTENT, timeout=patience(side))
-    await side.post("/2")
+def posting(content: Callable[[], Any], *, write: float) -> Any:
+    """A large POST and another one. `write`: how long httpx may wait to write, if it does so in
+    vain: it sees nothing but its own blocked write."""
+
+    async def script(side: Side) -> None:
+        await side.post("/1", content(), timeout=httpx.Timeout(BOUND, write=side.vain(write)))
+        await side.post("/2")
+
+    return script
 
 
-async def post_stream(side: Side) -> None:
-    await side.post("/1", Upload(*[CONTENT[:MEGABYTE]] * 8), timeout=patience(side))
-    await side.post("/2")
-
-
-def patience(side: Side) -> httpx.Timeout:
-    """httpx sees nothing but its own blocked write."""
-    return httpx.Timeout(BOUND, write=side.vain(0.2))
-
-
-# What the first connection does; how much of the body it gets is luck.
-FIRST: dict[str, Handler] = {
-    "refused_and_read": refuses_and_reads,
-    "refused_and_stopped": refuses_and_stops,
-    "reset": resets,
-    "stopped": stops,
+CONTENTS: dict[str, Callable[[], Any]] = {
+    "bytes": lambda: CONTENT,
+    "stream": lambda: Upload(*[CONTENT[:MEGABYTE]] * 8),
 }
-for _name, _handler in FIRST.items():
-    add(f"uploads-{_name}_bytes", post_bytes, _handler, echo, cut=True, stage=SMALL)
-    add(f"uploads-{_name}_stream", post_stream, _handler, echo, cut=True, stage=SMALL)
+# What the first connection does; how much of the body it gets is luck.
+FIRST: dict[str, tuple[Handler, float]] = {
+    "refused_and_read": (refuses_and_reads, BOUND),
+    "refused_and_stopped": (refuses_and_stops, 0.2),
+    "reset": (resets, BOUND),
+    "stopped": (stops, 0.2),
+}
+for _name, (_handler, _write) in FIRST.items():
+    for _kind, _content in CONTENTS.items():
+        _script = posting(_content, write=_write)
+        add(f"uploads-{_name}_{_kind}", _script, _handler, echo, cut=True, stage=SMALL)
