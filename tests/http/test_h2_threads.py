@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import select
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -17,9 +18,12 @@ import httpx
 import pytest
 
 import outlast
+from outlast.core.probe import Probed, Trust
+from outlast.http import checkout
 from outlast.net.address import Address
 from outlast.net.kernel import KernelNetwork, KernelStream
 from outlast.net.options import SocketPlan
+from outlast.net.seam import READ, Network, Stream, Wait
 from tests.http.h2_server import serve_h2
 from tests.http.servers import BOUND, Peer, Seen, Server
 
@@ -310,3 +314,38 @@ def test_one_finds_an_idle_connection_closed_while_another_begins_to_share_it() 
             assert (idle.stream.fileno(), idle.leases) == (-1, 0)
             counts = transport._engine.pool.counts()
             assert (counts["busy"], counts["places"]) == (0, counts["idle"])
+
+
+@pytest.mark.anyio
+async def test_nobody_shares_a_connection_while_its_peer_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before an unsafe request an idle connection is probed, by a wait on it: a loop takes one
+    wait at a time. Whoever comes meanwhile is served elsewhere, or after it."""
+    asking, answer = threading.Event(), anyio.Event()
+
+    async def probed(network: Network, streams: Sequence[Stream]) -> list[Probed]:
+        asking.set()
+        while not answer.is_set():
+            await Wait(((streams[0], READ),), network.now() + 0.01)
+        return [Probed.ALIVE]
+
+    with Server(serve_h2) as server:
+        transport = outlast.AsyncTransport(http1=False, http2=True)
+        async with httpx.AsyncClient(transport=transport, timeout=BOUND) as client:
+            await client.get(server.url)
+            (idle,) = transport._engine.pool._by_age
+            monkeypatch.setattr(checkout, "probe", probed)
+            monkeypatch.setattr(checkout, "trust", lambda *_, **__: Trust.PROBE)
+            idle.idle_since -= 10.0
+            async with anyio.create_task_group() as group:
+                group.start_soon(functools.partial(client.post, server.url, content=b"order"))
+                while not asking.is_set():
+                    await anyio.lowlevel.checkpoint()
+                with anyio.fail_after(BOUND):
+                    for name in ("/one", "/two"):
+                        assert (await client.get(server.url + name)).text == name
+                assert idle.leases == 1
+                answer.set()
+            assert server.connections == 2
+            assert server.methods == ["GET", "GET", "GET", "POST"]

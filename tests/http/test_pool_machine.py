@@ -308,7 +308,7 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def endpoints_hold_what_is_in_use(self) -> None:
         holding = Counter(each.address for each in self.busy if each.counted)
-        assert self.pool._in_use._held == holding
+        assert self.pool.in_use._held == holding
 
     @invariant()
     def states_do_not_overlap(self) -> None:

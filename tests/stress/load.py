@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import random
 import threading
 from collections import Counter
@@ -56,8 +57,8 @@ class Tally:
 
 
 def new_name(rng: random.Random) -> str:
-    """A path that no other call has."""
-    name = f"/{next(_names)}"
+    """A path that no other call has, of no other process either."""
+    name = f"/{os.getpid()}-{next(_names)}"
     return name if rng.random() < 0.7 else f"{name}?{rng.choice([10, 5_000, 200_000])}"
 
 
@@ -216,7 +217,7 @@ def at_rest(transport: outlast.Transport | outlast.AsyncTransport) -> Iterator[s
         yield f"somebody is still at it: {counts}"
     if counts["places"] != counts["idle"]:
         yield f"places are lost: {counts}"
-    if pool._expecting or pool._shared._routes or pool._queue or pool._bells or pool._in_use._held:
+    if pool._expecting or pool._shared._routes or pool._queue or pool._bells or pool.in_use._held:
         yield f"books are not empty: {vars(pool)}"
     stacks = pool._idle.stacks.values()
     if sum(map(len, stacks)) != counts["idle"] or not all(stacks):

@@ -66,7 +66,7 @@ class Checkout:
         tried = call.tried
         fresh = [each for each in order if each not in tried] if tried else order
         if len(fresh) > 1:
-            fresh = engine.pool.spread(fresh)
+            fresh = engine.pool.in_use.spread(fresh)
         route = call.request.route
         shared = engine.offers_h2 and engine.multiplexed(route)
         want = Want(route, fresh, call.policy.idle_expiry, shared)
@@ -112,11 +112,15 @@ class Checkout:
             return Probed.ALIVE
         if trusted is Trust.REPLACE or not alone or connection.keepalive is None:
             return Probed.UNKNOWN
+        if not self.engine.pool.in_use.claim(connection):  # a loop takes one wait on it at a time
+            return Probed.UNKNOWN
         try:
             (found,) = await probe(self.engine.network, [connection.stream])
         except BaseException:
             self.engine.put_back(connection)
             raise
+        connection.claimed = False
+        self.engine.serve_line()
         if found is Probed.UNKNOWN:
             call.suspect(connection, call.now())
         return found
@@ -163,12 +167,12 @@ class Checkout:
             order = sorted(order, key=self.call.tried.__contains__)
         if len(order) < 2:
             return await self._dial_in(order)
-        pool = self.engine.pool
-        order = pool.aim(order)
+        in_use = self.engine.pool.in_use
+        order = in_use.aim(order)
         try:
             return await self._dial_in(order)
         finally:
-            pool.aimed(order[0])
+            in_use.aimed(order[0])
 
     async def _dial_in(self, order: Sequence[Address]) -> Lease:
         call, engine = self.call, self.engine

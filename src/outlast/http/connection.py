@@ -29,7 +29,8 @@ class Connection:
     `rtt`: seconds. `expires`: when it is too old for another request. `user_timeout`: what stands
     on the socket, in seconds; 0 for off. `counted`: whether it holds one of the pool's places; a
     suspect one does not any more. `epoch`: the engine's, when it was made. `session`: of HTTP/2,
-    which several exchanges share; `leases` counts them, under the pool's lock.
+    which several exchanges share; `leases` counts them, under the pool's lock. `claimed`: nobody may
+    share it for now, because its first one waits on it by itself.
     """
 
     stream: Stream
@@ -44,6 +45,7 @@ class Connection:
     h1: Lease | None = None  # an HTTP/1.1 connection has one exchange, made ready each time
     idle_since: float = 0.0
     counted: bool = True
+    claimed: bool = False
     requests: int = 0
     name: str = ""  # the endpoint, in words
     tolerance: Tolerance = field(default_factory=Tolerance)  # the endpoint's
@@ -104,7 +106,7 @@ class Connection:
     def shares(self, now: float) -> bool:
         """Whether one more exchange may begin beside those under way."""
         session = self.session
-        if session is None or not session.usable or not self.counted:
+        if session is None or not session.usable or not self.counted or self.claimed:
             return False
         return now < self.expires and self.leases < session.capacity
 

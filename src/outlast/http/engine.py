@@ -229,6 +229,10 @@ class Engine:
         self.close(dead)
         return grant
 
+    def serve_line(self) -> None:
+        """A shared connection takes more than before."""
+        self.close(self.pool.serve_line(self.network.now()))
+
     def distrust(self, connection: Connection) -> Connection | Grant | None:
         """Abort a connection that was taken but is not trusted: its place; None as `replace`."""
         grant, _ = self.pool.replace(connection, self.network.now(), another=False)
@@ -327,7 +331,7 @@ def _serve_line(engine: weakref.ref[Engine]) -> None:
     """A connection takes more at once. It does not keep its engine alive."""
     alive = engine()
     if alive is not None:
-        alive.close(alive.pool.serve_line(alive.network.now()))
+        alive.serve_line()
 
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()

@@ -1,11 +1,13 @@
 """The connections in use: their exchanges, what each endpoint holds, which ones may be shared.
 
-Books only, for the pool, under its lock.
+The books are the pool's: `begin`, `end` and `disown` are called under its lock, which is this
+one's; the other methods take it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 
 from outlast.http.connection import Connection
 from outlast.http.sharing import Shared
@@ -17,21 +19,25 @@ MOST_SHARE = 0.5  # of all places, that one endpoint holds while its target has 
 
 
 class InUse:
-    """See above. Not thread-safe."""
+    """See above. `places`: of the pool."""
 
-    __slots__ = ("_held", "busy", "shared")
+    __slots__ = ("_held", "_most", "busy", "lock", "shared")
 
-    def __init__(self) -> None:
+    def __init__(self, places: float) -> None:
+        self.lock = Lock()
         self.busy: dict[Connection, None] = {}
         self.shared = Shared()  # HTTP/2: those that have room for more
         self._held: dict[Address, int] = {}  # places
+        self._most = max(1.0, places * MOST_SHARE)
+
+    # -- under the lock --------------------------------------------------------------------
 
     def begin(self, connection: Connection) -> None:
         """One exchange more on a connection."""
         connection.leases += 1
         if connection.leases == 1:
             self.busy[connection] = None
-            self.hold(connection.address)
+            self._held[connection.address] = self._held.get(connection.address, 0) + 1
         if connection.session is not None:
             self.shared.add(connection)
 
@@ -41,8 +47,9 @@ class InUse:
         last = not connection.leases
         if last:
             del self.busy[connection]
+            connection.claimed = False
             if connection.counted:
-                self.let_go(connection.address)
+                self._let_go(connection.address)
         if connection.session is not None and (last or not reusable):
             self.shared.drop(connection)
         return last
@@ -51,26 +58,45 @@ class InUse:
         """It has no place any more, and nobody begins beside those under way; whether it had."""
         counted, connection.counted = connection.counted, False
         if counted and connection.leases:
-            self.let_go(connection.address)
+            self._let_go(connection.address)
         self.shared.drop(connection)
         return counted
 
-    def spread(self, order: Sequence[Address], places: float) -> Sequence[Address]:
-        """A target's endpoints; those that hold their share of all `places` come last."""
-        most = max(1.0, places * MOST_SHARE)
-        for each in order:
-            if self._held.get(each, 0) >= most:
-                return sorted(order, key=lambda each: self._held.get(each, 0) >= most)
-        return order
-
-    def hold(self, address: Address) -> None:
-        """One more place is this endpoint's."""
-        self._held[address] = self._held.get(address, 0) + 1
-
-    def let_go(self, address: Address) -> None:
-        """One less."""
+    def _let_go(self, address: Address) -> None:
         left = self._held[address] - 1
         if left:
             self._held[address] = left
         else:
             del self._held[address]
+
+    def _spread(self, order: Sequence[Address]) -> Sequence[Address]:
+        held, most = self._held, self._most
+        if not any(held.get(each, 0) >= most for each in order):
+            return order
+        return sorted(order, key=lambda each: held.get(each, 0) >= most)
+
+    # -- for callers -----------------------------------------------------------------------
+
+    def claim(self, connection: Connection) -> bool:
+        """Have nobody share a connection that was taken, until its exchange has ended or `claimed`
+        is lifted; False if somebody does."""
+        with self.lock:
+            connection.claimed = connection.leases == 1
+            return connection.claimed
+
+    def spread(self, order: Sequence[Address]) -> Sequence[Address]:
+        """A target's endpoints; those that hold their share of the places come last."""
+        with self.lock:
+            return self._spread(order)
+
+    def aim(self, order: Sequence[Address]) -> Sequence[Address]:
+        """The same for a dial, which counts for the first of them until it is over: `aimed`."""
+        with self.lock:
+            order = self._spread(order)
+            self._held[order[0]] = self._held.get(order[0], 0) + 1
+            return order
+
+    def aimed(self, address: Address) -> None:
+        """A dial is over."""
+        with self.lock:
+            self._let_go(address)

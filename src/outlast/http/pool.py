@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock
 
 from outlast.http.connection import Connection
@@ -35,13 +35,13 @@ class Pool:
 
     def __init__(self, limits: PoolLimits) -> None:
         self._limits = limits
-        self._lock = Lock()
+        self.in_use = InUse(limits.max_connections)
+        self._lock = self.in_use.lock
         self._count = 0
         self._idle = Idle()
         self._by_age = self._idle.by_age
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
-        self._in_use = InUse()
-        self._busy, self._shared = self._in_use.busy, self._in_use.shared
+        self._busy, self._shared = self.in_use.busy, self.in_use.shared
         self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}  # behind a dial (HTTP/2)
         self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
 
@@ -108,7 +108,7 @@ class Pool:
         with self._lock:
             if closed.leases > 1:
                 return None, self._end_lease(closed, reusable=False, now=now)
-            self._in_use.end(closed, reusable=False)
+            self.in_use.end(closed, reusable=False)
             closed.counted = False
             since = -math.inf if another else math.inf
             connection = self._pop(closed.route, closed.address, since, now, dead)
@@ -118,29 +118,13 @@ class Pool:
         return connection or PLACE, dead
 
     def take_idle(self, address: Address) -> list[Connection]:
-        """All idle connections to an endpoint, with their places."""
+        """All idle connections to an endpoint, with their places; nobody shares them."""
         with self._lock:
             taken = self._idle.pop_all(address)
             for connection in taken:
-                self._in_use.begin(connection)
+                self.in_use.begin(connection)
+                connection.claimed = True
         return taken
-
-    def spread(self, order: Sequence[Address]) -> Sequence[Address]:
-        """A target's endpoints; those that hold their share of the places come last."""
-        with self._lock:
-            return self._in_use.spread(order, self._limits.max_connections)
-
-    def aim(self, order: Sequence[Address]) -> Sequence[Address]:
-        """The same for a dial, which counts for the first of them until it is over: `aimed`."""
-        with self._lock:
-            order = self._in_use.spread(order, self._limits.max_connections)
-            self._in_use.hold(order[0])
-            return order
-
-    def aimed(self, address: Address) -> None:
-        """A dial is over."""
-        with self._lock:
-            self._in_use.let_go(address)
 
     # -- giving back -----------------------------------------------------------------------
 
@@ -149,11 +133,11 @@ class Pool:
         it can be shared, else as its turn comes. Returns what must be closed."""
         dead: list[Connection] = []
         with self._lock:
-            self._in_use.begin(connection)
+            self.in_use.begin(connection)
             rest = OrderedDict[Ticket, None]()
             for ticket in self._expecting.pop(connection.route, None) or ():
                 if ticket.takes(connection) and connection.shares(now):
-                    self._in_use.begin(connection)
+                    self.in_use.begin(connection)
                     self._grant(ticket, connection)
                 else:
                     rest[ticket] = None
@@ -190,7 +174,7 @@ class Pool:
     def evict(self, connection: Connection) -> None:
         """A suspect connection in use gives its place to the first in line, if anybody waits."""
         with self._lock:
-            if self._queue and self._in_use.disown(connection):
+            if self._queue and self.in_use.disown(connection):
                 self._free_place()
         self._ring()
 
@@ -200,7 +184,7 @@ class Pool:
         The place is the caller's: for the attempt that starts beside the suspect one.
         """
         with self._lock:
-            return self._in_use.disown(connection)
+            return self.in_use.disown(connection)
 
     def serve_line(self, now: float) -> list[Connection]:
         """A shared connection takes more at once. Returns what must be closed."""
@@ -236,7 +220,7 @@ class Pool:
     def renew(self) -> None:
         """In the child of a fork: whoever held the lock is the parent's thread, and so are those
         who stand in line, and those who share connections."""
-        self._lock = Lock()
+        self._lock = self.in_use.lock = Lock()
         for line in (self._queue, self._expecting, self._bells):
             line.clear()
         for session in filter(None, (each.session for each in (*self._by_age, *self._busy))):
@@ -266,7 +250,7 @@ class Pool:
         for address in want.order if full else want.order[:1]:
             shared = self._shared.find(want.route, address, now) if want.multiplexed else None
             if shared is not None:
-                self._in_use.begin(shared)
+                self.in_use.begin(shared)
                 return shared, dead
             connection = self._pop(want.route, address, now - want.idle_expiry, now, dead)
             if connection is not None:
@@ -301,7 +285,7 @@ class Pool:
             ticket = next(iter(self._queue))
             grant: Connection | Grant | None = self._shared.find_for(ticket, now)
             if isinstance(grant, Connection):
-                self._in_use.begin(grant)
+                self.in_use.begin(grant)
             elif self._make_room(dead):
                 grant = PLACE
             else:
@@ -320,7 +304,7 @@ class Pool:
 
     def _end_lease(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
         """One exchange less on a connection. Returns it if it is to be closed."""
-        if self._in_use.end(connection, reusable=reusable):
+        if self.in_use.end(connection, reusable=reusable):
             return self._settle(connection, reusable=reusable, now=now)
         return []
 
@@ -340,7 +324,7 @@ class Pool:
         """The warmest idle connection to an endpoint that has not been idle since `since`."""
         while (connection := self._idle.pop(route, address, since)) is not None:
             if now < connection.expires:
-                self._in_use.begin(connection)
+                self.in_use.begin(connection)
                 return connection
             dead.append(connection)
             self._free_place()
@@ -360,7 +344,7 @@ class Pool:
         if self._queue:
             ticket, _ = self._queue.popitem(last=False)
             if fit and ticket.takes(connection):
-                self._in_use.begin(connection)
+                self.in_use.begin(connection)
                 self._grant(ticket, connection)
                 return []
             self._grant(ticket, PLACE)

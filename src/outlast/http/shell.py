@@ -150,7 +150,7 @@ class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
 class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
     """An asynchronous transport; see `outlast.AsyncTransport`."""
 
-    _needs = ("anyio.lowlevel",)
+    _needs = ("anyio.lowlevel", "anyio._backends._asyncio")  # anyio imports that in its first call
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send one request; see `SyncShell.handle_request`."""
