@@ -246,30 +246,26 @@ async def mute_upstream(side: Side) -> None:
 # -- uploads that are refused ----------------------------------------------------------------
 
 
-def patience(side: Side) -> httpx.Timeout:
-    """Over HTTP/2 httpx waits for a window that is not opened any more."""
-    return httpx.Timeout(BOUND, read=side.vain(0.3))
+def too_large(place: str, *, first: float) -> Any:
+    """Uploads beyond a limit, and one below it. `first`: how long httpx may wait for the first
+    one's answer, if it does so in vain: over HTTP/2 for a window that nobody opens any more."""
+
+    async def script(side: Side) -> None:
+        patience = httpx.Timeout(BOUND, read=side.vain(first))
+        await side.post(f"{place}/1", b"x" * 4 * MEGABYTE, timeout=patience)
+        await side.post(f"{place}/2", Upload(*[b"x" * MEGABYTE] * 4))
+        await side.post(f"{place}/3", b"x" * 1000)
+        await side.post(f"{place}/4", b"x" * 2000, headers={"Expect": "100-continue"})
+
+    return script
 
 
-async def too_large(side: Side) -> None:
-    await side.post("/small/1", b"x" * 4 * MEGABYTE, timeout=patience(side))
-    await side.post("/small/2", Upload(*[b"x" * MEGABYTE] * 4), timeout=patience(side))
-    await side.post("/small/3", b"x" * 1000)
-    await side.post("/small/4", b"x" * 2000, headers={"Expect": "100-continue"})
-
-
-async def too_large_for_rudeness(side: Side) -> None:
-    """nginx closes without reading what is under way."""
-    place = "/small_and_rude"
-    await side.post(f"{place}/1", b"x" * 4 * MEGABYTE, timeout=patience(side))
-    await side.post(f"{place}/2", Upload(*[b"x" * MEGABYTE] * 4), timeout=patience(side))
-    await side.post("/small_and_rude/3", b"x" * 1000)
-
-
+# To be rude: nginx closes without reading what is under way.
 for _server, _more in OVER.items():
-    _cut = {**_more, "cut": True}
-    add(f"nginx-{_server}_too_large", too_large, echo, nginx=_server, **_cut)
-    add(f"nginx-{_server}_too_large_rudely", too_large_for_rudeness, echo, nginx=_server, **_cut)
+    for _name, _place in (("", "/small"), ("_rudely", "/small_and_rude")):
+        _script = too_large(_place, first=0.3 if _server == "http2" else BOUND)
+        _cut = {**_more, "cut": True}
+        add(f"nginx-{_server}_too_large{_name}", _script, echo, nginx=_server, **_cut)
 
 
 # -- who comes, and how ----------------------------------------------------------------------
