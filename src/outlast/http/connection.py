@@ -29,8 +29,8 @@ class Connection:
     `rtt`: seconds. `expires`: when it is too old for another request. `user_timeout`: what stands
     on the socket, in seconds; 0 for off. `counted`: whether it holds one of the pool's places; a
     suspect one does not any more. `epoch`: the engine's, when it was made. `session`: of HTTP/2,
-    which several exchanges share; `leases` counts them, under the pool's lock. `claimed`: nobody may
-    share it for now, because its first one waits on it by itself.
+    which several exchanges share; `leases` counts them, under the pool's lock. `claimed`: nobody
+    may share it for now, because its first one waits on it by itself.
     """
 
     stream: Stream
