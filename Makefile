@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness differential fuzz bench bench-speed bench-incident bench-simnet clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness differential fuzz churn bench bench-speed bench-incident bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -60,6 +60,9 @@ liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and
 
 fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZZ_ARGS='--seconds 600'; stops at the first that breaks an invariant
 	$(BIN)/python -m tests.fire $(FUZZ_ARGS)
+
+churn: $(VENV)/.dev  ## 10 minutes in which everything comes and goes, or CHURN_ARGS='seconds [seed]'; nothing may grow
+	$(BIN)/python -m tests.stress.churn $(CHURN_ARGS)
 
 bench: bench-speed bench-incident bench-simnet  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
 
