@@ -3,6 +3,8 @@
 One server process on loopback that answers at once. Rounds alternate between the two; the CPU
 time is the client process's own. Printed: milliseconds per request, and the ratio round by round.
 
+A quick look while one works on it: `benchmarks.speed` has all clients, fair conditions and a page.
+
 Run: python benchmarks/overhead.py [rounds] [requests]
 """
 
