@@ -41,7 +41,7 @@ unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
 
 dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server; then with httpx2
 	$(BIN)/python -m pytest $(CROWD) tests/dropin
-	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/dropin
+	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/dropin -k 'not trio'
 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
 	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/http

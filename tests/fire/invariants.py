@@ -10,7 +10,8 @@
    re-dial bucket holds, and no race has more open than it may.
 6. Threads, asyncio and trio decide the same; see `test_incidents`.
 7. Nobody gets another's answer, a body that is not all there, or an answer of nobody.
-8. No server has reason to complain, and no caller meets an error that httpx does not document.
+8. No server has reason to complain, and no caller meets an error that httpx does not document, or
+   one that does not say how far its request got.
 
 What 4 leaves out: an answer that breaks off once it has begun; it is never asked for again. And a
 machine that has acknowledged a request and dies before it answers costs `DYING` more.
@@ -36,7 +37,7 @@ RATIO, RESERVE = 0.2, 3 * WINDOW  # of the retry budget
 
 def judge(played: Played) -> list[str]:
     """Every breach, in words; empty if all is well."""
-    checks = (_once, _in_time, _saved, _attempts, _budget, _bodies)
+    checks = (_once, _in_time, _saved, _attempts, _budget, _bodies, _words)
     found = [breach for check in checks for breach in check(played)]
     found += [f"3: left behind: {what}" for what in played.left]
     found += [f"8: {what}" for what in (*played.crashed, *played.cluster.books.complaints)]
@@ -164,3 +165,21 @@ def _bodies(played: Played) -> Iterator[str]:
             yield f"7: {call.name} got the answer of {body['id']}: {call}"
         if body.get("length", size) != size:
             yield f"7: of {call.name} came {body['length']} bytes instead of {size}: {call}"
+
+
+# -- words -------------------------------------------------------------------------------------
+
+OUTCOMES = {
+    Progress.NOT_SENT: ("nothing was sent", "nothing sent", "was not processed"),
+    Progress.SENT: ("sent, no response", "the request was sent", "part of the request was sent"),
+    Progress.RESPONSE_BEGUN: ("response begun",),
+    Progress.BODY: ("body under way",),
+}
+
+
+def _words(played: Played) -> Iterator[str]:
+    for call in played.calls:
+        if not call.said or call.report is None:
+            continue
+        if not any(words in call.said for words in OUTCOMES[call.report.progress]):
+            yield f"8: {call.name} does not say that its request was {call.report.progress}: {call}"

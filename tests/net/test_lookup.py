@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+import time
+import weakref
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -180,6 +182,7 @@ class Hung:
         self.gate = threading.Event()
         self.asked: list[str] = []
         self.resolver = Resolver(self.resolve)
+        self.waiting: list[tuple[weakref.ref[Lookup], KernelWaiter]] = []
         self.lookups = [self.start(f"hung{number}.test") for number in range(MAX_THREADS)]
 
     def resolve(self, host: str, port: int) -> Sequence[Address]:
@@ -188,11 +191,18 @@ class Hung:
         return FOUND
 
     def start(self, host: str) -> Lookup:
-        return self.resolver.start(host, 80, KernelWaiter())
+        waiter = KernelWaiter()
+        lookup = self.resolver.start(host, 80, waiter)
+        self.waiting.append((weakref.ref(lookup), waiter))
+        return lookup
 
     def let_go(self) -> None:
         """Everything that is still wanted is answered."""
         self.gate.set()
+        for lookup, waiter in self.waiting:
+            if lookup() is not None:
+                until = time.monotonic() + PATIENCE
+                assert wait_in_thread(Wait(((waiter, WAKE),), until))
         assert finished(self.resolver, "last.test").addresses == FOUND
 
 

@@ -228,6 +228,8 @@ class Attempt(Endings):
         self._note_sent(lease)
         if self.progress is Progress.NOT_SENT:
             raise self._nothing_sent(lease, error)
+        if lease.connection.dropped:  # our own doing: an answer would be to half a request
+            raise self._dropped(lease, error)
         self.broken = error
         return True
 
@@ -267,7 +269,7 @@ class Attempt(Endings):
             raise self._unprocessed(lease, error) from error
         except ProtocolError as error:
             self.progress = Progress.RESPONSE_BEGUN
-            message = f"{error} ({lease.address})"
+            message = f"{error} ({lease.address}); {self.progress}"
             raise TransportFailure("RemoteProtocolError", message, error) from error
         if isinstance(head, NeedData):
             return None

@@ -7,7 +7,7 @@ task, the first answer wins and the other is ended at once.
 from __future__ import annotations
 
 from outlast.core.call import Accept, Failure, GiveUp, Next, Try
-from outlast.core.classify import parse_retry_after
+from outlast.core.classify import Progress, parse_retry_after
 from outlast.errors import TransportFailure
 from outlast.http.answer import MUTE, Answer
 from outlast.http.attempt import Attempt, Outcome
@@ -130,6 +130,9 @@ class _Driver:
         failure = attempt.failure
         assert failure is not None
         self.failures[attempt.number] = failure
+        before = self.call.report.progress
+        if attempt.progress is Progress.NOT_SENT and before is not Progress.NOT_SENT:
+            failure.message = f"{failure.message}, but an earlier attempt was: {before}"
         if failure.kind in MUTE and attempt.used is not None:
             self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(

@@ -59,9 +59,9 @@ class Endings(Watching):
 
     def _write_timeout(self, lease: Lease) -> TransportFailure:
         limit = self.call.words(self.call.request.timeouts.write)
-        message = f"write to {lease.address} timed out after {limit}"
-        if self.progress is Progress.NOT_SENT:
-            message = f"{message}; {Progress.NOT_SENT}"
+        unsent = self.progress is Progress.NOT_SENT
+        told = self.progress if unsent else "a part of the request was sent"
+        message = f"write to {lease.address} timed out after {limit}; {told}"
         return TransportFailure("WriteTimeout", message, final=True)
 
     def _first_byte_until(self, patience: float) -> float:
@@ -94,8 +94,8 @@ class Endings(Watching):
             return self._dropped(lease, None)
         text = f"Server disconnected without sending a response. ({lease.address})"
         if self.broken is not None:
-            text = f"{text}; write failed before: {self.broken}; {self.progress}"
-        return TransportFailure("RemoteProtocolError", text, self.broken)
+            text = f"{text}; write failed before: {self.broken}"
+        return TransportFailure("RemoteProtocolError", f"{text}; {self.progress}", self.broken)
 
     def _dropped(self, lease: Lease, error: OSError | None) -> TransportFailure:
         message = f"the connection to {lease.address} was dropped: {lease.connection.dropped}"
