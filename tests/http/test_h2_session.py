@@ -5,15 +5,19 @@ What another thread does is done here between two steps of an exchange, so every
 
 from __future__ import annotations
 
+import errno
+import gc
+import weakref
 from collections import deque
 from typing import Any, cast
 
 import h2.config
 import h2.connection
 import h2.settings
+import h11
 import pytest
 
-from outlast.http.exchange import NeedData, Unprocessed
+from outlast.http.exchange import NeedData, PeerClosed, Unprocessed
 from outlast.http.h2 import H2Exchange
 from outlast.http.h2_session import H2Session
 from outlast.net.kernel import KernelNetwork
@@ -31,6 +35,7 @@ class Wire:
         self.server = h2.connection.H2Connection(config)
         self.server.initiate_connection()
         self.closed = False
+        self.broken = False
         self.takes = 1 << 30  # bytes before the network takes no more
         self.written = 0
         self.arrives: deque[bytes] = deque()
@@ -43,6 +48,8 @@ class Wire:
         return count
 
     def recv(self, size: int) -> bytes | None:
+        if self.broken:
+            raise ConnectionResetError(errno.ECONNRESET, "reset")
         if self.arrives:
             return self.arrives.popleft()
         return b"" if self.closed else None
@@ -189,3 +196,41 @@ def test_all_who_wait_hear_that_the_connection_takes_nobody_any_more() -> None:
         first = each
     assert line[-1].leave() is False
     assert not session._waiting
+
+
+class Held:
+    """What a call holds."""
+
+
+def meets(made: H2Exchange) -> tuple[BaseException, weakref.ref[Held]]:
+    """What an exchange raises, and something that the frame of its caller holds."""
+    held = Held()
+    try:
+        if made.pull():
+            made.head()
+    except (OSError, PeerClosed, h11.RemoteProtocolError) as error:
+        return error.with_traceback(None), weakref.ref(held)
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize("how", ["reset", "closed", "spoilt"])
+def test_a_failure_that_several_meet_keeps_none_of_their_frames(how: str) -> None:
+    """The connection may live on in the pool, because somebody has dropped a response."""
+    wire, session = world()
+    settle(wire, session, 5)
+    both = [exchange(session), exchange(session)]
+    assert all(made.push() for made in both)
+    if how == "reset":
+        wire.broken = True
+    elif how == "closed":
+        wire.closed = True
+    else:
+        wire.arrives.append(b"\0\0\1\1\4\0\0\0\1\xff")
+    (first, held), (second, other) = map(meets, both)
+    assert first is not second
+    assert str(first) == str(second)
+    assert session.failure is not None
+    assert session.failure.__traceback__ is None
+    del first, second
+    gc.collect()
+    assert (held(), other()) == (None, None)

@@ -17,6 +17,7 @@ import h11
 from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed, Refused, Unprocessed
 from outlast.http.h2_session import H2Session
 from outlast.http.message import Head, Headers
+from outlast.net.raising import anew
 from outlast.net.seam import READ, WAKE, WRITE, Interest, Waiter
 
 __all__ = ["H2Exchange"]
@@ -154,7 +155,7 @@ class H2Exchange:
         session = self._session
         session.move()
         if isinstance(session.failure, OSError):
-            raise session.failure
+            raise anew(session.failure)
         return not self._body and not session.wants_room
 
     def _may_push(self) -> bool:
@@ -195,7 +196,7 @@ class H2Exchange:
         if session.take_part(self) or not self._events:
             session.move(read=True)
         if isinstance(session.failure, OSError) and not self._events:
-            raise session.failure
+            raise anew(session.failure)
         if not self._events and session.failure is None:
             return False
         session.pass_on(self)
@@ -231,9 +232,9 @@ class H2Exchange:
     def _nothing(self) -> NeedData:
         failure = self._session.failure
         if isinstance(failure, PeerClosed):
-            raise failure
+            raise anew(failure)
         if failure is not None and not isinstance(failure, OSError):
-            raise h11.RemoteProtocolError(str(failure)) from failure
+            raise h11.RemoteProtocolError(str(failure))
         return NEED_DATA
 
     def _broken(self, event: h2.events.Event | Exception) -> None:

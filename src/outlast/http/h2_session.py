@@ -27,6 +27,7 @@ from outlast.http.h2_begin import MOST_STREAMS, begun
 from outlast.http.h2_frames import Farewell, Frames
 from outlast.http.h2_mute import Silence
 from outlast.http.message import Headers
+from outlast.net.raising import anew
 from outlast.net.seam import Network, Stream
 
 __all__ = ["H2Session", "Hearer"]
@@ -386,7 +387,7 @@ class H2Session:
         """The connection is broken: everybody on it hears of it."""
         with self._lock:
             if self.failure is None:
-                self.failure = error
+                self.failure = anew(error)  # never raised itself: see `net.raising`
             exchanges = self._all()
         for exchange in exchanges:
             exchange.wake()
@@ -395,6 +396,6 @@ class H2Session:
         """Under the lock: refuse to begin or go on over a broken connection."""
         failure = self.failure or self._broken
         if isinstance(failure, OSError):
-            raise failure
+            raise anew(failure)
         if failure is not None:
             raise ConnectionResetError(f"the HTTP/2 connection has failed: {failure}")

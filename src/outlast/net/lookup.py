@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.net.address import Address, literal
+from outlast.net.raising import anew
 from outlast.net.seam import Lookup, Waiter
 
 __all__ = ["Resolver", "system_addresses"]
@@ -157,5 +158,5 @@ class Resolver:
         for reference, waiter in job.waiting:
             lookup = reference()
             if lookup is not None:
-                lookup.addresses, lookup.error = addresses, error
+                lookup.addresses, lookup.error = addresses, error and anew(error)
                 waiter.wake()
