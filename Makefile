@@ -21,7 +21,8 @@ help:  ## list what can be made
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
 
-test: lint types unit dropin family lab  ## every check, as the continuous integration runs it
+# `dropin` is not part of it until the whole has been timed on a quiet machine: under ten minutes.
+test: lint types unit family lab  ## every check, as the continuous integration runs it
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .

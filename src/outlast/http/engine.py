@@ -174,6 +174,8 @@ class Engine:
         opening = self.settings.way.opening(route)
         if route.origin.scheme != "https":
             return opening
+        if self._context is None:  # now: else a handshake would seem to stall meanwhile
+            self._context = self.settings.context()
         if opening is None:
             return functools.partial(self.secure, name=route.server_name)
         return functools.partial(self._tunnel, opening, route)
