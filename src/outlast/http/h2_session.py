@@ -1,9 +1,8 @@
 """One HTTP/2 connection and the exchanges on it: who reads, who writes, who hears of what.
 
-h2 frames; this module moves bytes. There is one reader at a time: an exchange that waits takes
-the part, hands events to the others and wakes them, and passes the part on when it has its own.
-Whoever has something to send puts it into one queue; whoever finds nobody moving bytes moves
-them, for all. The lock is held for bookkeeping only, never while bytes move.
+h2 frames; this module moves bytes. There is one reader at a time: an exchange that waits takes the
+part, hands events to the others and wakes them, and passes it on when it has its own. What is to be
+sent goes into one queue; whoever finds nobody moving bytes moves them, for all. No lock meanwhile.
 
 Connection-level credit is returned as data comes in, so that an unread response never starves
 its siblings; stream-level credit when the data is read. Source: RFC 9113. Refuses to reuse a
