@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import Protocol
 
 import h2.errors
 import h2.events
@@ -24,31 +23,16 @@ import h11
 from outlast.http.exchange import PeerClosed, Unprocessed
 from outlast.http.h2_begin import MOST_STREAMS, begun
 from outlast.http.h2_frames import Farewell, Frames
+from outlast.http.h2_hearer import Hearer
 from outlast.http.h2_mute import Silence
 from outlast.http.message import Headers
 from outlast.net.raising import anew
 from outlast.net.seam import Network, Stream
 
-__all__ = ["H2Session", "Hearer"]
+__all__ = ["H2Session"]
 
 CHUNK = 65_536
 CREDIT = 1 << 19  # connection credit is returned in pieces of this size
-
-
-class Hearer(Protocol):
-    """What a session knows of an exchange."""
-
-    blocked: bool  # its owner waits to send
-
-    @property
-    def parked(self) -> bool:
-        """Whether its owner waits at all."""
-
-    def hear(self, event: h2.events.Event | Exception) -> None:
-        """Something has come for it."""
-
-    def wake(self) -> None:
-        """Let its owner look."""
 
 
 class H2Session:
