@@ -185,7 +185,7 @@ def test_a_consumed_body_is_never_repeated() -> None:
     assert machine.failed(0, SENT, 0.0) == GiveUp(0, "the body cannot be replayed")
     machine = call()
     machine.consumed()
-    assert machine.suspect(0.0) == Await("suspect, but it may not be repeated")
+    assert machine.suspect(0, 0.0) == Await("suspect, but it may not be repeated")
 
 
 @pytest.mark.incident("FR-53")
@@ -194,7 +194,7 @@ def test_a_consumed_body_is_never_repeated() -> None:
 def test_fr53_one_attempt_means_one_request(failure: Failure, safe: bool) -> None:
     assert isinstance(call(attempts=1, safe=safe).failed(0, failure, 0.0), GiveUp)
     assert isinstance(call(attempts=1, safe=safe).answered(0, 503, None, 0.0), Accept)
-    assert isinstance(call(attempts=1, safe=safe).suspect(0.0), Await)
+    assert isinstance(call(attempts=1, safe=safe).suspect(0, 0.0), Await)
 
 
 def test_attempts_bound_the_requests_that_went_out() -> None:

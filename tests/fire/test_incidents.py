@@ -14,9 +14,6 @@ from tests.fire.report import account, breaches, differences
 INCIDENTS = 2000
 TOGETHER = 50  # in one test
 EVERYWHERE = 8  # one in so many is played by threads, on asyncio and on trio
-# Not mended yet, see docs/limits.md: when the attempt beside a suspect one fails, the suspect one
-# is waited for though another could start.
-KNOWN = frozenset({331})
 
 # httpx itself leaves generators behind where an answer is not read to its end; trio tells of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected")
@@ -26,8 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Async generator .* was garbage c
 @pytest.mark.parametrize("first", range(0, INCIDENTS, TOGETHER))
 def test_incidents(first: int) -> None:
     for seed in range(first, first + TOGETHER):
-        if seed in KNOWN:
-            continue
         incident = draw(seed)
         found = breaches(incident)[0] if seed % EVERYWHERE else differences(incident)
         if found:

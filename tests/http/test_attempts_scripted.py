@@ -120,12 +120,30 @@ def test_a_second_attempt_that_fails_leaves_the_first_alone() -> None:
         assert network.streams[0].end == ("closed", 3.001)
 
 
-def test_a_busy_answer_waits_for_the_other() -> None:
-    network = FakeNetwork(a=[late(3.0), Line(answers(0.01, answer(b"busy", 503)))])
+@pytest.mark.parametrize(("fields", "requests"), [((), 3), ((b"Retry-After: 1",), 2)])
+def test_after_a_busy_answer_the_suspect_is_heard(fields: tuple[bytes, ...], requests: int) -> None:
+    """The company that was busy is replaced at once, or not at all where the server asks for a
+    pause; then the suspect one is waited for."""
+    busy = Line(answers(0.01, answer(b"busy", 503, *fields)))
+    network = FakeNetwork(a=[late(3.0), busy])
     with client(network) as calls:
         response = calls.get(URL)
         assert (response.status_code, response.content) == (200, b"late")
-    assert len(network.requests) == 2
+    assert len(network.requests) == requests
+
+
+def test_company_that_is_reset_gets_a_successor() -> None:
+    """The suspect attempt is not waited for where another may start."""
+
+    def hang_up(stream: FakeStream) -> None:
+        stream.request()
+        stream.ends(0.02)
+
+    network = FakeNetwork(a=[NEVER, Line(hang_up), GOOD])
+    with client(network) as calls:
+        assert calls.get(URL).content == b"ok"
+    assert network.time == pytest.approx(0.133)
+    assert len(network.requests) == 3
 
 
 def test_a_busy_answer_is_better_than_none() -> None:
@@ -141,15 +159,15 @@ def test_a_busy_answer_is_better_than_none() -> None:
     assert report_of(response).events[-1].at == pytest.approx(3.001)
 
 
-def test_both_never_acknowledged() -> None:
-    """No third attempt starts beside the two that are out; the caller's limit ends each."""
+def test_none_is_ever_acknowledged() -> None:
+    """One that is suspect does not keep the next from starting; the caller's limit ends each."""
     network = FakeNetwork(a=NEVER)
     with client(network, timeout=5.0) as calls:
         with pytest.raises(httpx.ReadTimeout, match="never acknowledged") as caught:
             calls.get(URL)
-        assert network.time == pytest.approx(5.102)
-    assert len(network.requests) == 2
-    assert report_of(caught.value).events[-1].attempt == 1
+        assert network.time == pytest.approx(5.203)
+    assert len(network.requests) == 3
+    assert report_of(caught.value).events[-1].attempt == 2
     assert {stream.end[0] for stream in network.streams if stream.end} == {"aborted"}
 
 
@@ -285,7 +303,8 @@ def test_the_suspects_place_moves_to_the_second_attempt() -> None:
 def test_a_budget_bounds_second_attempts() -> None:
     """30 from the reserve, and a fifth of what is asked: then suspects are waited for."""
     network = FakeNetwork(a=Line(answers(0.252), acked=math.inf))
-    with client(network, limits=httpx.Limits(max_keepalive_connections=0)) as calls:
+    limits, policy = httpx.Limits(max_keepalive_connections=0), Policy(attempts=2)
+    with client(network, limits=limits, policy=policy) as calls:
         found = [words(calls.get(URL)) for _ in range(60)]
     refused = [n for n, what in enumerate(found) if "retry budget is spent" in " ".join(what)]
     assert refused[0] >= 30

@@ -5,6 +5,10 @@ by how far a request got (DESIGN section 2), the attempt count, the retry budget
 deadline. Nothing sent costs no attempt, for any method; a written request costs one of
 `attempts`. Sources: RFC 9110 section 9.2.2; Envoy's and Finagle's retry policies.
 
+Attempts that are suspect stay out, and an answer of theirs still counts; what comes next is decided
+as if they were gone. So at most one attempt that is not suspect is out at a time. What is started
+beside a suspect one starts at once or not at all: who pauses does not hear it.
+
 It refuses to send an unsafe request twice, to repeat without a budget, to repeat what the
 caller's own read timeout has ended, and to repeat once a response body is under way.
 Not thread-safe; one call has one owner.
@@ -95,7 +99,7 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Nothing new to start: go on waiting for the attempts that are still out."""
+    """Nothing new to start: go on waiting for the attempts that are still out, suspect or not."""
 
     why: str
 
@@ -123,6 +127,7 @@ class Call:
         "_replayable",
         "_rng",
         "_started",
+        "_suspects",
         "_unsent",
         "_written",
     )
@@ -133,6 +138,7 @@ class Call:
         self._budget = budget
         self._rng = rng
         self._out = {0}
+        self._suspects: set[int] = set()
         self._started = 1
         self._written = 0
         self._unsent = 0
@@ -161,10 +167,12 @@ class Call:
         if not verdict.repeat:
             return Accept(number, verdict.why)
         self._fallback = number
-        if self._out:
+        if self._trusted:
             return Await(f"{verdict.why}; another attempt is still out")
-        again = self._again(verdict, now, wait=retry_after)
-        return again if isinstance(again, Try) else Accept(number, again)
+        again = self._again(verdict, now, asked=retry_after)
+        if isinstance(again, Try):
+            return again
+        return Await(f"{again}; a suspect one is still out") if self._out else Accept(number, again)
 
     def failed(self, number: int, failure: Failure, now: float) -> Next:
         """Attempt `number` ended without an answer."""
@@ -173,35 +181,49 @@ class Call:
         self._unsent += unsent
         if failure.final and not unsent and self._ended is None:
             self._ended = number
-        if self._out:
+        if self._trusted:
             return Await("another attempt is still out")
+        again = self._after(failure, now, unsent=unsent)
+        if isinstance(again, Try):
+            return again
+        if self._out:
+            return Await(f"{again}; a suspect one is still out")
+        return self._last(number, again)
+
+    def suspect(self, number: int, now: float) -> Next:
+        """There is evidence against the peer of attempt `number`: may another start beside it?"""
+        self._suspects.add(number)
+        plan = self._plan
+        if not (plan.safe and self._replayable):
+            return Await("suspect, but it may not be repeated")
+        if self._trusted:
+            return Await("suspect; another attempt is already out")
+        again = self._again(Verdict(True, "suspect"), now, asked=0.0)
+        return again if isinstance(again, Try) else Await(f"waited for: {again}")
+
+    # -- reckoning -------------------------------------------------------------------------
+
+    @property
+    def _trusted(self) -> bool:
+        """Whether an attempt is out that is not suspect."""
+        return not self._out <= self._suspects
+
+    def _after(self, failure: Failure, now: float, *, unsent: bool) -> Try | str:
+        """What may follow a failure, or why nothing may."""
         if failure.final:
-            return self._last(number, "no repeat can help, or the caller's own limit has come")
+            return "no repeat can help, or the caller's own limit has come"
         verdict = may_repeat_after_failure(
             failure.progress,
             safe=self._plan.safe or failure.unacknowledged,
             replayable=self._replayable,
         )
         if not verdict.repeat:
-            return self._last(number, verdict.why)
+            return verdict.why
         if failure.refused:
             verdict = Verdict(True, "refused before it was processed")
         elif failure.unacknowledged:
             verdict = Verdict(True, "never acknowledged, and the policy repeats such")
-        again = self._unsent_again(verdict, now) if unsent else self._again(verdict, now)
-        return again if isinstance(again, Try) else self._last(number, again)
-
-    def suspect(self, now: float) -> Next:
-        """The one attempt that is out is suspect: may a second one start beside it?"""
-        plan = self._plan
-        if not (plan.safe and self._replayable):
-            return Await("suspect, but it may not be repeated")
-        if len(self._out) > 1:
-            return Await("suspect; another attempt is already out")
-        again = self._again(Verdict(True, "suspect"), now, wait=0.0)
-        return again if isinstance(again, Try) else Await(f"waited for: {again}")
-
-    # -- reckoning -------------------------------------------------------------------------
+        return self._unsent_again(verdict, now) if unsent else self._again(verdict, now)
 
     def _last(self, number: int, why: str) -> Next:
         if self._fallback is not None:
@@ -224,26 +246,30 @@ class Call:
             return "the deadline has come"
         return self._start(now, verdict.why)
 
-    def _again(self, verdict: Verdict, now: float, *, wait: float | None = None) -> Try | str:
-        """A repeat that counts, or why there is none. `wait`: instead of the back-off."""
+    def _again(self, verdict: Verdict, now: float, *, asked: float | None = None) -> Try | str:
+        """A repeat that counts, or why there is none. `asked`: seconds, instead of the back-off."""
         plan = self._plan
         barred = self._barred()
         if barred is not None:
             return f"{verdict.why}; {barred}"
         if self._written >= plan.attempts:
             return f"{verdict.why}; all {plan.attempts} attempts are used"
-        if wait is not None and wait > plan.retry_after_cap:
-            return f"{verdict.why}; Retry-After asks for {wait:g} s"
-        if wait is None:
-            wait = plan.backoff(self._written, self._rng)
-        elif wait:
-            wait = asked_for(wait, plan.deadline.at - now, self._rng)
-        at = now + wait
+        if asked is not None and asked > (0.0 if self._out else plan.retry_after_cap):
+            return f"{verdict.why}; Retry-After asks for {asked:g} s"
+        at = now + self._pause(asked, now)
         if at >= plan.deadline.at:
             return f"{verdict.why}; the deadline comes first"
         if not self._budget.take(now):
             return f"{verdict.why}; the retry budget is spent"
         return self._start(at, verdict.why)
+
+    def _pause(self, asked: float | None, now: float) -> float:
+        """Seconds until a repeat; none beside attempts that are out."""
+        if self._out:
+            return 0.0
+        if asked is None:
+            return self._plan.backoff(self._written, self._rng)
+        return asked_for(asked, self._plan.deadline.at - now, self._rng) if asked else 0.0
 
     def _start(self, at: float, why: str) -> Try:
         number = self._started

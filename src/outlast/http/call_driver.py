@@ -1,7 +1,7 @@
 """Drives one call: runs attempts, tells `core.call` what became of them, does what it says.
 
-Usually one attempt, alone. A suspect one gets company: both are stepped in the same thread or
-task, the first answer wins and the other is ended at once.
+Usually one attempt, alone. A suspect one gets company: all are stepped in the same thread or
+task, the first answer wins and the others are ended at once.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Driver:
         return await self._answered(attempt)
 
     def _suspect(self, attempt: Attempt) -> Next:
-        step = self.call.machine.suspect(self.call.now())
+        step = self.call.machine.suspect(attempt.number, self.call.now())
         self._note(attempt, f"suspect: {attempt.evidence}", step)
         return step
 
