@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outlast import events as events
     from outlast import httpx2 as httpx2
     from outlast.core.backoff import Backoff as Backoff
     from outlast.core.classify import Progress as Progress
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from outlast.core.report import Event as Event
     from outlast.core.report import Report as Report
     from outlast.errors import NotAvailableYet as NotAvailableYet
+    from outlast.events import Subscription as Subscription
+    from outlast.events import subscribe as subscribe
     from outlast.http.transport import AsyncTransport as AsyncTransport
     from outlast.http.transport import Transport as Transport
     from outlast.http.transport import async_client as async_client
@@ -43,6 +46,7 @@ _HOME = {
     "Policy": "outlast.policy",
     "Progress": "outlast.core.classify",
     "Report": "outlast.core.report",
+    "Subscription": "outlast.events",
     "Transport": "outlast.http.transport",
     "Tuned": "outlast.net.tune",
     "Watched": "outlast.net.sentry",
@@ -52,6 +56,7 @@ _HOME = {
     "create_connection": "outlast.service.connect",
     "override": "outlast.policy",
     "report_of": "outlast.net.handout",
+    "subscribe": "outlast.events",
     "tune": "outlast.net.tune",
     "watch": "outlast.net.sentry",
 }
@@ -66,6 +71,7 @@ __all__ = [
     "Policy",
     "Progress",
     "Report",
+    "Subscription",
     "Transport",
     "Tuned",
     "Watched",
@@ -73,8 +79,10 @@ __all__ = [
     "client",
     "connect_tcp",
     "create_connection",
+    "events",
     "override",
     "report_of",
+    "subscribe",
     "tune",
     "watch",
 ]
@@ -84,8 +92,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
     def __getattr__(name: str) -> Any:
         home = _HOME.get(name)
-        if name == "httpx2":  # not listed: the package that it needs may not be there
-            return importlib.import_module("outlast.httpx2")
+        if name in ("events", "httpx2"):  # that one is not listed: its package may be missing
+            return importlib.import_module(f"outlast.{name}")
         if home is None:
             raise AttributeError(f"module 'outlast' has no attribute {name!r}")
         value = getattr(importlib.import_module(home), name)
@@ -94,4 +102,4 @@ if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, "events"})
