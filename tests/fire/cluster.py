@@ -8,6 +8,7 @@ import json
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import trustme
@@ -20,11 +21,13 @@ from outlast.testing.simnet.faults import KINDS, Kind
 from outlast.testing.simnet.net import SimNode
 from outlast.testing.simnet.packet import Segment
 from outlast.testing.simnet.service import Service
+from outlast.testing.simnet.sockets import SimSocket
+from outlast.testing.simnet.states import SYN_SENT
 from outlast.testing.simnet.stream import SimStream
 from tests.fire.h2_pod import Books, serve_h2
 from tests.fire.incident import Blow, Incident
 
-__all__ = ["HOST", "Cluster", "trusting"]
+__all__ = ["HOST", "Cluster", "Dial", "trusting"]
 
 HOST = "orders.shop.svc"
 PORT = 8080
@@ -32,17 +35,37 @@ NODE_PORT = 30080
 PATIENCE = 60.0  # real seconds; the machine may be busy with other tests
 
 
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """One dial of the client's. `at`: absolute. `open`: how many dials of this worker, this one
+    included, had neither been answered nor given up."""
+
+    worker: str
+    at: float
+    elapsed: float
+    address: Address
+    port: int
+    open: int
+
+
 class Watched(SimNet):
-    """A simulated network that keeps count of the client's dials."""
+    """A simulated network that keeps account of the client's dials."""
 
     def __init__(self, seed: int, *, traced: bool) -> None:
         super().__init__(seed, patience=PATIENCE, traced=traced)
-        self.dials: list[tuple[float, Address, SimStream]] = []
+        self.dials: list[Dial] = []
+        self._unanswered: dict[str, list[SimSocket]] = {}
 
     def dial(self, address: Address, plan: SocketPlan) -> SimStream:
         """See `Network.dial`."""
         stream = self.network.dial(address, plan)
-        self.dials.append((self.elapsed(), address, stream))
+        worker = stream.sock.label.partition("/")[0]
+        known = self._unanswered.get(worker, [])
+        still = [each for each in known if not each.closed and each.state == SYN_SENT]
+        self._unanswered[worker] = still = [*still, stream.sock]
+        self.dials.append(
+            Dial(worker, self.now(), self.elapsed(), address, stream.local_port, len(still))
+        )
         return stream
 
 
@@ -107,6 +130,14 @@ class Cluster:
         else:
             return {}
         return {self.origin: f"static://{','.join(listed)}"}
+
+    @property
+    def ways(self) -> int:
+        """How many addresses lead to the pods."""
+        target, nodes = self.incident.place.target, self.net.nodes.values()
+        if target in ("static", "headless"):
+            return sum(len(node.pods) for node in nodes)
+        return len(nodes) if "ports" in target else 1
 
     @property
     def applied(self) -> Counter[str]:

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from outlast.core.budget import WINDOW
 from outlast.core.classify import Progress
+from tests.fire.dials import dials_open, dials_paid
 from tests.fire.players import PIECES, Played, Told
 
 __all__ = ["SOON", "judge"]
@@ -37,7 +38,7 @@ RATIO, RESERVE = 0.2, 3 * WINDOW  # of the retry budget
 
 def judge(played: Played) -> list[str]:
     """Every breach, in words; empty if all is well."""
-    checks = (_once, _in_time, _saved, _attempts, _budget, _bodies, _words)
+    checks = (_once, _in_time, _saved, _attempts, _budget, dials_open, dials_paid, _bodies, _words)
     found = [breach for check in checks for breach in check(played)]
     found += [f"3: left behind: {what}" for what in played.left]
     found += [f"8: {what}" for what in (*played.crashed, *played.cluster.books.complaints)]

@@ -42,6 +42,10 @@ class Told:
     body: dict[str, Any] | None = None  # the answer's, if it is one that can be read
     report: Report | None = None
 
+    def has(self, elapsed: float) -> bool:
+        """Whether it was under way then."""
+        return self.begun <= elapsed <= self.ended
+
     def decisions(self) -> tuple[Any, ...]:
         """What was decided and when, to the microsecond."""
         events = [] if self.report is None else self.report.events
