@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from outlast.core.report import Event as Event
     from outlast.core.report import Report as Report
     from outlast.errors import NotAvailableYet as NotAvailableYet
+    from outlast.event_log import log_events as log_events
     from outlast.events import Subscription as Subscription
     from outlast.events import subscribe as subscribe
     from outlast.http.transport import AsyncTransport as AsyncTransport
@@ -54,6 +55,7 @@ _HOME = {
     "client": "outlast.http.transport",
     "connect_tcp": "outlast.service.connect",
     "create_connection": "outlast.service.connect",
+    "log_events": "outlast.event_log",
     "override": "outlast.policy",
     "report_of": "outlast.net.handout",
     "subscribe": "outlast.events",
@@ -80,6 +82,7 @@ __all__ = [
     "connect_tcp",
     "create_connection",
     "events",
+    "log_events",
     "override",
     "report_of",
     "subscribe",

@@ -154,7 +154,8 @@ def wanted(kind: type[OutlastEvent]) -> bool:
 def emit(event: OutlastEvent) -> None:
     """Tell an event to all who listen to its kind, in the order in which they subscribed.
 
-    For this library's own use, and for tests of subscribers. Not under a lock.
+    For this library's own use, and for tests of subscribers. Not under a lock, nor in a finalizer:
+    that may run in the middle of a subscriber's own work, under the subscriber's own lock.
     """
     for subscription in _listening.get(type(event), ()):
         subscription.tell(event)
