@@ -145,3 +145,37 @@ def test_who_waits_to_begin_is_sent_elsewhere(backend: str) -> None:
     shop.run(backend, main)
     assert results == {"first": "ReadTimeout", "waits": 200}
     assert shop.ports["waits"] != shop.ports["first"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_who_waits_to_begin_is_sent_elsewhere_as_soon_as_the_machine_is_suspect(
+    backend: str,
+) -> None:
+    """The server has not said yet how many streams it takes when its machine loses power. Neither
+    request is safe to repeat, but of the second nothing was sent."""
+    shop = Shop()
+    net, nodes = shop.net, [shop.net.nodes["a"], shop.net.node("b")]
+    nodes[1].pod(serve_h2(Books(), 0, 100), port=80)
+    net.service("orders.shop.svc:80", pods=[node.pods[0] for node in nodes])
+
+    async def first(client: httpx.AsyncClient) -> None:
+        with pytest.raises(httpx.ReadError, match="read from"):
+            await client.post(URL)
+
+    async def main() -> None:
+        for node in nodes:
+            node.pods[0].freeze()
+        transport = outlast.AsyncTransport(network=net, http1=False, http2=True)
+        async with httpx.AsyncClient(transport=transport, timeout=60.0) as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(first, client)
+                await anyio.sleep(0.5)
+                for node in nodes:
+                    node.power_off() if node.kernel.connections else node.pods[0].thaw()
+                response = await client.post(URL, headers={"x-request-id": "second"})
+                assert net.elapsed() < 4.0
+                told = str(report_of(response))
+                assert "reused" in told
+                assert "the server is suspect" in told
+
+    shop.run(backend, main)

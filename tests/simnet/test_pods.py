@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import anyio
@@ -183,3 +184,22 @@ def test_a_pod_that_is_stopped_answers_what_is_under_way() -> None:
         with pytest.raises(httpx.ConnectError):
             one.get(pod.url)
     assert [what for _, what in net.log][-2:] == ["a-1: stop", "a-1: exit"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_process_that_is_killed_while_frozen_accepts_nobody(backend: str) -> None:
+    """Its kernel has accepted for it, to the end."""
+    served: list[Any] = []
+
+    async def raw(reader: Any, writer: Any) -> None:
+        served.append(await reader.read())
+
+    net = two_nodes(serves=raw)
+    for node in net.nodes.values():
+        node.pods[0].freeze()
+        net.at(2.0, node.pods[0].kill)
+    with pytest.raises(httpx.TransportError):
+        get(net, backend, URL)
+    gc.collect()
+    assert net.elapsed() == pytest.approx(2.0, abs=0.1)
+    assert served == []

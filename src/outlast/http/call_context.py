@@ -147,6 +147,7 @@ class CallContext:
         self.service.suspect(connection.address, self.now())
         if connection.session is not None:
             connection.expires = -math.inf  # its streams go on, and no new one joins them
+            connection.session.doubt()
         self.engine.verify(connection.address, since)
 
     def doubts(self, status: int) -> bool:

@@ -360,6 +360,12 @@ class H2Session:
         if self.silence.lasts(self.network.now() - since, heard):
             self.leaving, self._why = True, "has not answered others"
 
+    def doubt(self) -> None:
+        """There is evidence against the peer: streams go on, and who waits to begin one is told
+        that nothing was sent."""
+        self.leaving, self._why = True, "is suspect"
+        self._call_next()
+
     def forget(self, exchange: Hearer) -> None:
         """An exchange that waits to begin will not."""
         with self._lock:

@@ -132,6 +132,8 @@ class ServerProgram:
 
     def _accept(self, loop: PodLoop, listener: Listener) -> None:
         self._noted = False
+        if loop is not self._loop:  # a process that was killed while it was frozen accepts nobody
+            return
         while (sock := listener.accept()) is not None:
             protocol = self._protocol(loop)
             transport = PodTransport(loop, sock, self._secured(loop, protocol), self._gone)
