@@ -20,7 +20,7 @@ import h11
 from outlast.http.message import Headers
 from outlast.http.ways import DIRECTLY, HttpProxy, SocksProxy, Way
 from outlast.net.address import unix_address
-from outlast.target import Origin, Target, target_of
+from outlast.target import Origin, Target, target_at, target_of
 
 __all__ = ["read_retries", "read_way"]
 
@@ -65,7 +65,7 @@ def _socket(uds: Any) -> Target:
         address = unix_address(uds)
     except ValueError as error:
         raise ValueError(f"uds: {error}") from error
-    return Target(str(address), addresses=(address,))
+    return target_at(address, str(address))
 
 
 # -- the proxy -----------------------------------------------------------------------------

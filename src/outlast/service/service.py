@@ -1,0 +1,285 @@
+"""What a process knows of one target: its endpoints, whom a request goes to, its budgets.
+
+One `Service` per target and process, shared by every transport and by the dialler, sync and
+async. Who is picked, and who is tried last, is `core.roster`'s and `core.health`'s to decide; here
+they are told what was met, under one lock, and what they decide becomes events. None is ever
+removed but by discovery (DESIGN section 6: out is last, not gone).
+
+A target of one address, as a VIP is, has nobody to choose: nothing is counted for it. Thread-safe;
+nothing here waits or does I/O, and no event is told under the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from random import Random
+from threading import Lock
+
+from outlast import events
+from outlast.core.budget import RetryBudget
+from outlast.core.classify import answer_fault
+from outlast.core.health import Ejected, Evidence, Fault, Health, Returned, Rule
+from outlast.core.nodes import NodeEvidence
+from outlast.core.roster import Endpoint, Member, Roster
+from outlast.core.tolerance import Tolerance
+from outlast.net.address import Address
+from outlast.net.dial import DialMemory
+from outlast.service.order import Order
+from outlast.service.turn import Turn
+from outlast.target import Target, TargetSettings
+
+__all__ = ["Service"]
+
+DEFAULTS = TargetSettings()
+
+
+class Service:
+    """One target's shared knowledge. Thread-safe."""
+
+    def __init__(self, target: Target, now: float, rng: Random) -> None:
+        self.target = target
+        self.memory = DialMemory(now)
+        self._lock = Lock()
+        self._rng = rng
+        self._budget = RetryBudget()
+        self._tolerances: dict[Address, Tolerance] = {}
+        self._doubted: set[Address] = set()
+        self.calls = 0
+        self.departures = 0  # how often an endpoint has left the target
+        self._settle(target.settings or DEFAULTS, target.members, now)
+
+    def settle(self, settings: TargetSettings, now: float) -> None:
+        """Use the endpoints so from now on. What was known of their health is forgotten."""
+        with self._lock:
+            self._settle(settings, [endpoint.member for endpoint in self._roster], now)
+
+    def _settle(
+        self, settings: TargetSettings, members: Sequence[Member[Address]], now: float
+    ) -> None:
+        self.settings = settings
+        self._nodes: NodeEvidence[Address] = NodeEvidence()
+        self._roster: Roster[Address] = Roster(
+            settings.balance, settings.health, self._rng, zone=settings.zone
+        )
+        self._roster.resolved(members, now)
+        self._know([member.key for member in members])
+
+    def _know(self, addresses: Sequence[Address]) -> None:
+        self._addresses = tuple(addresses)
+        self.chooses = len(addresses) > 1  # else nobody is chosen, and nothing counted
+
+    def renew(self) -> None:
+        """In the child of a fork: what was learnt stays, locks that others held do not."""
+        self._lock = Lock()
+        self.memory.renew()
+
+    # -- endpoints -------------------------------------------------------------------------
+
+    def order(
+        self, now: float, *, avoid: Collection[Address] = (), hashed: bytes | None = None
+    ) -> Sequence[Address]:
+        """The endpoints known now, the one that is picked first; nothing for a name never met.
+
+        Ask once per attempt: each is a pick. `avoid`: those that come after all others. `hashed`:
+        by what consistent hashing picks.
+        """
+        if not self.chooses:
+            return self._addresses
+        with self._lock:
+            return self._order(now, avoid, hashed)
+
+    def _order(self, now: float, avoid: Collection[Address], hashed: bytes | None) -> Order:
+        pick = self._roster.pick(now, self._rng, avoid=avoid, hashed=hashed)
+        assert pick is not None  # there are some
+        return Order(pick.endpoint.key, len(self._roster), lambda: self._others(pick.endpoint, now))
+
+    def _others(self, first: Endpoint[Address], now: float) -> Sequence[Address]:
+        with self._lock:
+            return self._roster.order(now, self._rng, first.key)
+
+    def has(self, address: Address) -> bool:
+        """Whether an endpoint is one of the target's now."""
+        return address in self._addresses
+
+    def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
+        """The addresses of the target's name, as they are now, in the order in which to dial."""
+        if len(addresses) < 2:
+            return addresses
+        self.resolved(addresses, now)
+        with self._lock:
+            return list(self._order(now, (), None)) if self.chooses else addresses
+
+    def resolved(self, addresses: Sequence[Address], now: float) -> None:
+        """The name has these addresses now. Which family comes first is the resolver's word
+        (RFC 6724): the other ones are a spare, as endpoints of a lower priority are."""
+        if self.target.name is None or tuple(addresses) == self._addresses:
+            return
+        families = list(dict.fromkeys(address.family for address in addresses))
+        members = [Member(each, priority=families.index(each.family)) for each in addresses]
+        with self._lock:
+            joined, left = self._roster.resolved(members, now)
+            self.departures += bool(left)
+            self._know([endpoint.key for endpoint in self._roster])
+            for gone in self._tolerances.keys() - set(addresses):
+                del self._tolerances[gone]
+            self._doubted.intersection_update(addresses)
+        name = self.target.text
+        for address in joined:
+            if events.wanted(events.EndpointJoined):
+                events.emit(events.EndpointJoined(at=now, target=name, address=str(address)))
+        for address in left:
+            if events.wanted(events.EndpointLeft):
+                events.emit(events.EndpointLeft(at=now, target=name, address=str(address)))
+
+    # -- requests --------------------------------------------------------------------------
+
+    def begin(self, address: Address, now: float) -> Turn | None:
+        """A request is on its way to an endpoint; None where nobody counts. Every turn is ended."""
+        with self._lock:
+            endpoint = self._roster.get(address)
+            if endpoint is None:
+                return None
+            endpoint.load.begin(now)
+            return Turn(self, endpoint, now)
+
+    def end(self, turn: Turn, status: int | None, retry_after: float, now: float) -> None:
+        """It was answered with `status`; None: it failed, which is told apart from this."""
+        fault = None if status is None else answer_fault(status)
+        failed = status is None or fault is not None or status == TOO_MANY
+        endpoint = turn.endpoint
+        with self._lock:
+            endpoint.load.end(now, now - turn.began, failed=failed, retry_after=retry_after)
+
+    def quit(self, turn: Turn, now: float) -> None:
+        """It ended without a word about the endpoint."""
+        with self._lock:
+            turn.endpoint.load.quit()
+            turn.endpoint.health.untried(now)
+            self._roster.changed(turn.endpoint)
+
+    # -- evidence --------------------------------------------------------------------------
+
+    def connected(self, address: Address, now: float) -> None:
+        """A dial has won, or a probe was answered."""
+        self._doubted.discard(address)
+        if self.chooses:
+            self._hear(address, now, lambda health: health.connected(now))
+
+    def answered(self, address: Address, status: int, now: float) -> None:
+        """An endpoint has answered a request."""
+        if self._doubted:
+            self._doubted.discard(address)
+        if not self.chooses:
+            return
+        fault = answer_fault(status)
+        if fault is None:
+            self._hear(address, now, lambda health: health.succeeded(now))
+        else:
+            self._fault(address, fault, now)
+
+    def silent(self, address: Address, now: float) -> None:
+        """An endpoint did not answer a dial while another did."""
+        self._fault(address, Fault.SILENT, now)
+
+    def failed(self, address: Address, now: float) -> None:
+        """A dial to an endpoint has failed."""
+        self._fault(address, Fault.CONNECT, now)
+
+    def broken(self, address: Address, now: float) -> None:
+        """A connection ended before the response began."""
+        self._fault(address, Fault.RESET, now)
+
+    def overdue(self, address: Address, now: float) -> None:
+        """A response did not come in the time that the caller, or the policy, gives it."""
+        self._fault(address, Fault.FIRST_BYTE, now)
+
+    def suspect(self, address: Address, now: float) -> None:
+        """A connection to an endpoint has kernel evidence against it: until the endpoint answers
+        no idle connection to it is trusted without a probe, and it is tried last."""
+        self._doubted.add(address)
+        self._fault(address, Fault.SUSPECT, now)
+
+    def is_suspect(self, address: Address) -> bool:
+        """Whether an endpoint is suspect now."""
+        return address in self._doubted
+
+    def checked(self, address: Address, ok: bool, why: str, now: float) -> None:
+        """What an active check says of an endpoint."""
+        self._hear(address, now, lambda health: health.checked(ok, now, self._rng, why=why))
+
+    def tolerance(self, address: Address) -> Tolerance:
+        """What the network towards an endpoint has taught; all its connections share it."""
+        with self._lock:
+            return self._tolerances.setdefault(address, Tolerance())
+
+    def _fault(self, address: Address, fault: Fault, now: float) -> None:
+        if not self.chooses:
+            return
+        self._hear(address, now, lambda health: health.failed(fault, now, self._rng))
+        if fault in (Fault.CONNECT, Fault.SILENT):
+            self._blame_node(address, now)
+
+    def _blame_node(self, address: Address, now: float) -> None:
+        """Two endpoints of a node that fail together tell of the others there."""
+        with self._lock:
+            endpoint = self._roster.get(address)
+            node = "" if endpoint is None else endpoint.member.node
+            if not node or not self._nodes.failed(node, address, now):
+                return
+            others = [each.key for each in self._roster if each.member.node == node]
+        why = f"two endpoints of node {node} failed to connect together"
+        for other in others:
+            if other != address:
+                self._hear(
+                    other,
+                    now,
+                    lambda health: health.eject(Rule.NODE, Evidence.DEATH, why, now, self._rng),
+                )
+
+    def _hear(
+        self, address: Address, now: float, tell: Callable[[Health], Ejected | Returned | None]
+    ) -> None:
+        with self._lock:
+            endpoint = self._roster.get(address)
+            if endpoint is None:
+                return
+            health = endpoint.health
+            before = health.standing, health.evidence, health.until
+            change = tell(health)
+            if before == (health.standing, health.evidence, health.until):
+                return
+            panicked = self._roster.panic
+            self._roster.changed(endpoint, now)
+        if change is not None:
+            self._announce(address, change, now)
+
+    def _announce(self, address: Address, change: Ejected | Returned, now: float) -> None:
+        where = {"at": now, "target": self.target.text, "address": str(address)}
+        if isinstance(change, Returned):
+            if events.wanted(events.EndpointReturned):
+                events.emit(events.EndpointReturned(**where, why=change.why, after=change.after))
+        elif events.wanted(events.EndpointEjected):
+            events.emit(
+                events.EndpointEjected(
+                    **where,
+                    rule=change.rule.value,
+                    evidence=change.evidence.value,
+                    why=change.why,
+                    until=change.until,
+                    times=change.times,
+                    enforced=change.enforced,
+                )
+            )
+
+    # -- budget ----------------------------------------------------------------------------
+
+    def request(self, now: float) -> None:
+        """Count one call."""
+        with self._lock:
+            self.calls += 1
+            self._budget.request(now)
+
+    def take(self, now: float) -> bool:
+        """See `core.call.Budget`."""
+        with self._lock:
+            return self._budget.take(now)

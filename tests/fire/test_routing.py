@@ -1,0 +1,206 @@
+"""The router's job, in figures, in virtual time: balance, ejection and return, storms, updates."""
+
+from __future__ import annotations
+
+import os
+
+import httpx
+import pytest
+
+import outlast
+from tests.fire.routing import Called, Scene, crowd, steady
+
+SEEDS = range(1, 21 if os.environ.get("OUTLAST_FULL") else 6)
+seeds = pytest.mark.parametrize("seed", SEEDS)
+
+
+def run(scene: Scene, client: httpx.AsyncClient, **load: float) -> Called:
+    async def main() -> Called:
+        async with client:
+            return await steady(scene, client, **load)  # type: ignore[arg-type]
+
+    return scene.net.run(main)
+
+
+@seeds
+def test_equal_endpoints_share_equally(seed: int) -> None:
+    scene = Scene(seed, 4)
+
+    async def main() -> None:
+        async with scene.client() as client:
+            await crowd(scene, client, workers=16, calls=4000)
+
+    scene.net.run(main)
+    shares = scene.asked.shares()
+    assert all(850 <= shares[number] <= 1150 for number in range(4)), shares
+
+
+@seeds
+def test_a_slow_endpoint_is_given_little(seed: int) -> None:
+    scene = Scene(seed, 4)
+    scene.takes[0] = 0.1  # 20 times as long
+
+    async def main() -> None:
+        async with scene.client() as client:
+            await crowd(scene, client, workers=16, calls=4000)
+
+    scene.net.run(main)
+    assert scene.asked.share(0) < 0.08, scene.asked.shares()
+
+
+@seeds
+def test_an_endpoint_that_answers_503_is_left_alone(seed: int) -> None:
+    scene = Scene(seed, 4)
+    scene.net.at(5.0, scene.faults.__setitem__, 0, (503, 0.0))
+    called = run(scene, scene.client(), rate=200, until=35.0)
+    assert not called.errors()
+    assert scene.asked.share(0, since=8.0) < 0.03, scene.asked.shares(8.0)
+
+
+@seeds
+def test_after_ten_seconds_of_fault_it_is_back_without_a_spike(seed: int) -> None:
+    scene = Scene(seed, 4)
+    scene.net.at(5.0, scene.faults.__setitem__, 0, (503, 0.0))
+    scene.net.at(15.0, scene.faults.pop, 0)
+    called = run(scene, scene.client(), rate=200, until=50.0)
+    assert not called.errors()
+    assert scene.asked.share(0, since=35.0) >= 0.8 / 4, scene.asked.shares(35.0)
+    assert scene.asked.peak(0, 15.0, 50.0) <= 1.5 * 200 / 4
+
+
+def away_for_ten_minutes(seed: int, target: object = None) -> tuple[Scene, Called]:
+    scene = Scene(seed, 4)
+    scene.net.at(5.0, scene.faults.__setitem__, 0, (503, 0.0))
+    scene.net.at(605.0, scene.faults.pop, 0)
+    wanted = target(scene.text) if callable(target) else None
+    return scene, run(scene, scene.client(target=wanted), rate=20, until=700.0)
+
+
+@pytest.mark.parametrize("seed", list(SEEDS)[:3])
+def test_after_ten_minutes_of_fault_a_trial_comes_within_a_minute(seed: int) -> None:
+    scene, called = away_for_ten_minutes(seed)
+    assert not called.errors()
+    back = min(at for at, pod in scene.asked.at if pod == 0 and at >= 605.0)
+    assert back <= 605.0 + 72.0
+    assert scene.asked.share(0, since=back + 10.0) >= 0.8 / 4
+
+
+@pytest.mark.parametrize("seed", list(SEEDS)[:3])
+def test_an_active_check_brings_it_back_at_once(seed: int) -> None:
+    check = outlast.HttpCheck("/", interval=2.0)
+    scene, called = away_for_ten_minutes(seed, lambda text: outlast.Target(text, check=check))
+    assert not called.errors()
+    assert scene.asked.share(0, since=625.0) >= 0.8 / 4
+
+
+# -- total outage --------------------------------------------------------------------------
+
+OUTAGE = (5.0, 65.0)
+RATE = 200
+BUCKET = 50 + 60 * 10  # extra dials: what the bucket holds, and what runs in (DESIGN section 6)
+
+
+def outage(seed: int, kind: str) -> tuple[Scene, Called, int]:
+    """All endpoints out for a minute, one of them back at its end; and how many calls began in it."""
+    scene = Scene(seed, 4)
+    begin, end = OUTAGE
+    for number, pod in enumerate(scene.pods):
+        if kind == "503":
+            scene.net.at(begin, scene.faults.__setitem__, number, (503, 0.0))
+        elif kind == "refused":
+            scene.net.at(begin, pod.kill)
+        else:
+            scene.net.at(begin, pod.node.power_off)
+    back = {
+        "503": lambda: scene.faults.pop(0),
+        "refused": scene.pods[0].start,
+        "silent": scene.pods[0].node.power_on,
+    }[kind]
+    scene.net.at(end, back)
+    called = run(scene, scene.client(), rate=RATE, until=end + 10.0)
+    during = sum(begin <= at < end for at, _, _ in called.calls)
+    return scene, called, during
+
+
+@seeds
+def test_when_all_answer_503_requests_are_not_multiplied(seed: int) -> None:
+    scene, called, during = outage(seed, "503")
+    begin, end = OUTAGE
+    written = scene.asked.shares(begin, end).total()
+    assert written <= 1.25 * during
+    assert called.first_success(end) <= end + 1.0
+    seconds = [scene.asked.shares(second, second + 1).total() for second in range(6, 65)]
+    assert max(seconds) <= 2 * sum(seconds) / len(seconds)
+
+
+@seeds
+def test_when_all_refuse_dials_are_not_multiplied(seed: int) -> None:
+    scene, called, during = outage(seed, "refused")
+    assert scene.dials_between(*OUTAGE) <= 1.25 * during + BUCKET
+    assert called.first_success(OUTAGE[1]) <= OUTAGE[1] + 1.0
+
+
+@seeds
+def test_when_all_are_silent_dials_are_bounded_by_time(seed: int) -> None:
+    """Each call may have one dial open for each second of its connect timeout."""
+    scene, called, during = outage(seed, "silent")
+    assert scene.dials_between(*OUTAGE) <= during * 5.0 / 1.0 + BUCKET
+    assert called.first_success(OUTAGE[1]) <= OUTAGE[1] + 1.0
+
+
+# -- endpoints that come and go ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill", "reset"])
+@seeds
+def test_a_rolling_update_of_ten(seed: int, ending: str) -> None:
+    scene = Scene(seed, 10)
+    for number, pod in enumerate(scene.pods):
+        scene.net.at(3.0 + 4.0 * number, getattr(pod, ending))
+        scene.net.at(5.0 + 4.0 * number, pod.start)
+    called = run(scene, scene.client(), rate=100, until=50.0)
+    assert not called.errors(), called.errors()[:3]
+    assert all(scene.asked.share(number, since=45.0) > 0 for number in range(10))
+
+
+@pytest.mark.parametrize("fault", ["power_off", "kill"])
+@seeds
+def test_three_of_four_dead(seed: int, fault: str) -> None:
+    scene = Scene(seed, 4)
+    for pod in scene.pods[1:]:
+        scene.net.at(3.0, pod.node.power_off if fault == "power_off" else pod.kill)
+    called = run(scene, scene.client(), rate=100, until=30.0)
+    assert not called.errors(), called.errors()[:3]
+
+
+@pytest.mark.parametrize("seed", list(SEEDS)[:2])
+def test_all_but_one_of_five_hundred_dead(seed: int) -> None:
+    """Learning costs dials, which the bucket bounds; then there are no errors."""
+    scene = Scene(seed, 500)
+    alive = seed * 37 % 500
+    for number, pod in enumerate(scene.pods):
+        if number != alive:
+            scene.net.at(3.0, pod.kill)
+    called = run(scene, scene.client(), rate=50, until=60.0)
+    assert not called.errors(since=30.0), called.errors()[:3]
+
+
+# -- hedging -------------------------------------------------------------------------------
+
+
+@seeds
+def test_hedging_at_p95(seed: int) -> None:
+    """Every tenth reply of one endpoint takes a second."""
+
+    def played(policy: outlast.Policy) -> tuple[float, int]:
+        scene = Scene(seed, 4)
+        scene.slow_tenth(0, 1.0)
+        called = run(scene, scene.client(policy=policy), rate=100, until=60.0)
+        assert not called.errors()
+        times = sorted(took for at, took, _ in called.calls if at >= 10.0)
+        return times[int(len(times) * 0.99)], len(scene.asked.at)
+
+    without, before = played(outlast.Policy())
+    hedged, after = played(outlast.Policy(hedge="p95"))
+    assert without >= 5 * hedged, (without, hedged)
+    assert after <= 1.05 * before
