@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from outlast.net.seam import Network
     from outlast.policy import Policy
+    from outlast.target import Target
 
 __all__ = ["AsyncTransport", "Transport", "async_client", "client"]
 
@@ -95,7 +96,7 @@ class _Arguments(TypedDict, total=False):
     base_url: httpx2.URL | str
     default_encoding: str | Callable[[bytes], str | None]
     policy: Policy | None
-    targets: Mapping[str, str] | None
+    targets: Mapping[str, str | Target] | None
     network: Network | None
 
 

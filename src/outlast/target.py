@@ -12,17 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from outlast.core.balance import P2C, Balance
+from outlast.core.check import CheckPlan
 from outlast.core.circuit import CircuitLimits
-from outlast.core.health import HealthPlan
-from outlast.core.roster import Member
+from outlast.core.endpoint import Member
+from outlast.core.health_plan import HealthPlan
 from outlast.errors import NotAvailableYet
 from outlast.net.address import Address, literal, split_host_port
-from outlast.service.check_kinds import Check
 
-__all__ = ["Origin", "Target", "TargetSettings", "parse_origin", "parse_target", "target_at", "target_of"]
+__all__ = ["Check", "Origin", "Target", "TargetSettings", "parse_origin", "parse_target", "target_at", "target_of"]
 
 
 FORMS = "'orders.shop.svc:8080', 'dns://orders.shop.svc:8080', 'static://10.0.0.1:8080,10.0.0.2:80'"
@@ -30,6 +30,22 @@ LATER = {"srv", "k8s", "nodeport"}
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MOST_WEIGHT = 1000.0  # a thousandfold of the least is more than any table of figures tells apart
 MOST_PRIORITY = 127  # Envoy's limit of priorities
+
+
+@runtime_checkable
+class Check(Protocol):
+    """An active check: what `outlast.TcpCheck`, `HttpCheck` and `CallCheck` are."""
+
+    @property
+    def at_once(self) -> int:
+        """How many endpoints of a target may be checked at the same time."""
+
+    @property
+    def plan(self) -> CheckPlan:
+        """How often, for how long, and how many of a kind make a change."""
+
+    def probe(self, subject: Any) -> Any:
+        """Check one endpoint once; see `service.check_kinds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +66,10 @@ class Target:
     text: one of the forms above.
     balance: whom a request goes to: `outlast.P2C()` (the default), `RoundRobin()`,
         `LeastRequest()`, `PickFirst()` or `ConsistentHash(...)`.
-    health: when an endpoint is tried last, and for how long: an `outlast.Health`.
+    health: when an endpoint is tried last, and for how long: an `outlast.HealthPlan`.
     check: an active check of every endpoint, in the background: `outlast.TcpCheck()`,
         `HttpCheck("/healthz")` or `CallCheck(...)`. None: what requests meet is all that is known.
-    circuit: an `outlast.Circuit`, what one endpoint is given at most; None for no limit.
+    circuit: an `outlast.CircuitLimits`, what one endpoint is given at most; None for no limit.
     zone: where this process runs; endpoints of the same zone are preferred.
 
     One table per target text and process holds what is known: transports, diallers and shims that
@@ -80,9 +96,9 @@ class Target:
         parsed = parse_target(text)
         given = {
             "balance": _given(text, "balance", balance, Balance, "RoundRobin()"),
-            "health": _given(text, "health", health, HealthPlan, "Health(connect_failures=5)"),
+            "health": _given(text, "health", health, HealthPlan, "HealthPlan(connect_failures=5)"),
             "check": _given(text, "check", check, Check, "HttpCheck('/healthz')"),
-            "circuit": _given(text, "circuit", circuit, CircuitLimits, "Circuit(in_flight=64)"),
+            "circuit": _given(text, "circuit", circuit, CircuitLimits, "CircuitLimits(in_flight=64)"),
             "zone": _given(text, "zone", zone, str, "'eu-1a'"),
         }
         told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -16,6 +16,7 @@ from outlast.net.address import Address
 from outlast.net.options import SocketPlan
 from outlast.net.seam import Stream
 from outlast.testing import Request, SimNet
+from outlast.testing.simnet.net import SimNode
 from outlast.testing.simnet.pod import Pod
 
 URL = "http://orders.shop.svc:8080/"
@@ -49,7 +50,10 @@ class Scene:
     """`count` pods, each on a node of its own, that answer after `takes` seconds; and what a
     static target of them is called. `faults[pod]` overrules a pod's answer while it is set."""
 
-    def __init__(self, seed: int, count: int, *, takes: float = 0.005, **options: Any) -> None:
+    def __init__(
+        self, seed: int, count: int, *, takes: float = 0.005, per_node: int = 1, **options: Any
+    ) -> None:
+        self._pods_per_node = per_node
         self.net = SimNet(seed=seed, **options)
         self.asked = Asked()
         self.takes = [takes] * count
@@ -97,7 +101,10 @@ class Scene:
             await send({**head, "headers": [(b"content-length", b"1")]})
             await send({"type": "http.response.body", "body": b"%d" % (number % 10)})
 
-        return self.net.node(f"n{number}").pod(app=app)
+        name = f"n{number // self._pods_per_node}"
+        node = self.net.nodes.get(name) or self.net.node(name)
+        assert isinstance(node, SimNode)
+        return node.pod(app=app, name=f"pod-{number}")
 
     @property
     def text(self) -> str:

@@ -11,11 +11,14 @@ import errno
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from outlast.core.health_plan import Fault
+
 __all__ = [
     "IDEMPOTENT_METHODS",
     "ConnectFault",
     "Progress",
     "Verdict",
+    "answer_fault",
     "connect_fault",
     "may_repeat_after_failure",
     "may_repeat_after_status",
@@ -24,6 +27,7 @@ __all__ = [
 
 # RFC 9110 section 9.2.2: the safe methods, and PUT and DELETE.
 IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+GATEWAY = frozenset({502, 503, 504})  # RFC 9110 section 15.6; Envoy: gateway errors
 
 
 class Progress(IntEnum):
@@ -142,3 +146,11 @@ def _http_date(text: str) -> float | None:
         return moment.timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def answer_fault(status: int) -> Fault | None:
+    """What an answer's status tells against the endpoint: a gateway error (502, 503, 504), another
+    server error, or nothing."""
+    if status < 500:
+        return None
+    return Fault.GATEWAY if status in GATEWAY else Fault.ERROR

@@ -86,7 +86,7 @@ class Answer(Watching):
     def _broken(self, lease: Lease, failure: TransportFailure) -> None:
         failure.report = self.report
         if failure.kind in MUTE:
-            self.call.service.failed(lease.address, self.call.now())
+            self.call.service.overdue(lease.address, self.call.now())
         self._drop()
 
     async def hold(self, most: int) -> bool:

@@ -15,7 +15,7 @@ from outlast.core.classify import Progress
 from outlast.core.deadline import NEVER
 from outlast.core.liveness import Liveness
 from outlast.errors import TransportFailure
-from outlast.http.answer import Answer
+from outlast.http.answer import MUTE, Answer
 from outlast.http.call_context import CallContext
 from outlast.http.checkout import check_out
 from outlast.http.connection import Lease
@@ -26,9 +26,11 @@ from outlast.http.watching import NOTHING, RESPONSE, ROOM
 from outlast.net.address import Address
 from outlast.net.run import give_way
 from outlast.net.seam import Wait
+from outlast.service.turn import Turn
 
 __all__ = ["Attempt", "Outcome"]
 
+BROKEN = frozenset({"ReadError", "WriteError", "RemoteProtocolError"})
 FAILED_WRITE = (OSError, Unprocessed, *ProtocolError)
 
 
@@ -56,6 +58,7 @@ class Attempt(Endings):
         "place",
         "sent",
         "started",
+        "turn",
         "used",
         "watched",
     )
@@ -79,6 +82,7 @@ class Attempt(Endings):
         self.waiting_since = 0.0
         self.next_look = 0.0
         self.watched = call.watched
+        self.turn: Turn | None = None  # at one of several endpoints
         self.early = False  # the answer comes before the request was all sent
 
     async def go(self) -> Outcome:
@@ -87,6 +91,8 @@ class Attempt(Endings):
             if self.lease is None:
                 place, self.place = self.place, False
                 self.lease = self.used = await check_out(self.call, self.number, place=place)
+                if self.call.service.chooses:
+                    self.turn = self.call.service.begin(self.lease.address, self.call.now())
             if not self.sent and not self._sends_at_once(self.lease):
                 await self._send(self.lease)
             self.head = await self._receive(self.lease)
@@ -96,6 +102,7 @@ class Attempt(Endings):
             self.failure = failure
             if self.lease is not None:
                 self._note_sent(self.lease)
+                self._blame(self.lease, failure)
             self.drop()
             return Outcome.FAILED
         except BaseException:
@@ -110,10 +117,35 @@ class Attempt(Endings):
         if self.place:
             self.place = False
             self.call.engine.free_place(self.call.epoch)
+        if self.turn is not None:
+            self.turn.quit(self.call.now())
         lease, self.lease = self.lease, None
         if lease is not None:
             self.unwatch()
             self.call.engine.discard(lease)
+
+    def _blame(self, lease: Lease, failure: TransportFailure) -> None:
+        """A failure may tell against the endpoint. What ends in the middle of a pooled connection's
+        life may have met its end in good order; what this side has ended tells nothing."""
+        service, now = self.call.service, self.call.now()
+        if failure.kind in MUTE:
+            service.overdue(lease.address, now)
+        elif lease.connection.dropped or failure.kind not in BROKEN:
+            return
+        elif lease.connection.requests > 1 and not lease.exchange.begun:
+            return
+        else:
+            service.broken(lease.address, now)
+        if self.turn is not None:
+            self.turn.failed(now)
+
+    def heard_out(self, retry_after: float = 0.0) -> None:
+        """The answer's head is the endpoint's word on itself. `retry_after`: seconds, if it asks to
+        be spared for so long."""
+        service, now = self.call.service, self.call.now()
+        service.answered(self.address, self.status, now)
+        if self.turn is not None:
+            self.turn.answered(self.status, now, retry_after)
 
     @property
     def address(self) -> Address:

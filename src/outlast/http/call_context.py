@@ -60,6 +60,8 @@ class CallContext:
         deadline = self.policy.deadline
         self.deadline = NEVER if deadline is None else Deadline(now + deadline)
         self.report = Report(now)
+        if self.service.checks is not None:
+            self.service.checks.touch(now)
         self._machine: Call | None = None  # these three only when something is amiss
         self._connect_time: Stopwatch | None = None
         self._pool_time: Stopwatch | None = None
@@ -119,10 +121,9 @@ class CallContext:
         return self._pool_time
 
     def endpoints(self) -> Sequence[Address]:
-        """The endpoints in the order of this call's turn. A call takes one turn, however many
-        attempts it makes: else calls that need two would all begin with the same endpoint."""
-        service, now = self.service, self.now()
-        self.order = service.arrange(self.order, now) if self.order else service.order(now)
+        """The endpoints, the one first that is picked for the next attempt; those that the call
+        has tried come last."""
+        self.order = self.service.order(self.now(), avoid=self.tried)
         return self.order
 
     @property

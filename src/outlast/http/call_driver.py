@@ -9,7 +9,7 @@ from __future__ import annotations
 from outlast.core.call import Accept, Failure, GiveUp, Next, Try
 from outlast.core.classify import Progress, parse_retry_after
 from outlast.errors import TransportFailure
-from outlast.http.answer import MUTE, Answer
+from outlast.http.answer import Answer
 from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
 from outlast.http.engine import Engine
@@ -32,7 +32,7 @@ async def run_call(engine: Engine, request: Request) -> Answer:
     try:
         outcome = await first.go()
         if outcome is Outcome.ANSWERED and not call.doubts(first.status):
-            call.service.answered(first.address)
+            first.heard_out()
             return first.answer()
         return await _Driver(call).run(first, outcome)
     except TransportFailure as failure:
@@ -133,8 +133,6 @@ class _Driver:
         before = self.call.report.progress
         if attempt.progress is Progress.NOT_SENT and before is not Progress.NOT_SENT:
             failure.message = f"{failure.message}, but an earlier attempt was: {before}"
-        if failure.kind in MUTE and attempt.used is not None:
-            self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(
             attempt.number,
             Failure(
@@ -160,7 +158,7 @@ class _Driver:
             wall_clock = call.engine.network.wall_clock()
             wait = parse_retry_after(head.header(b"retry-after"), wall_clock)
         step = call.machine.answered(attempt.number, head.status, wait, call.now())
-        call.service.answered(address)
+        attempt.heard_out(wait or 0.0)
         if attempt.number or not isinstance(step, Accept) or call.doubts(head.status):
             self._note(attempt, f"answered {head.status}", step)
         if isinstance(step, Accept):

@@ -42,23 +42,35 @@ def check_out(call: CallContext, attempt: int, *, place: bool) -> Awaitable[Leas
         from outlast.http.traced import TracedCheckout
 
         return TracedCheckout(call, attempt, call.request.trace).run(place)
-    return Checkout(call, attempt).run(place)
+    checkout = Checkout(call, attempt)
+    return checkout.choose(place) if call.service.chooses else checkout.run(place)
 
 
 class Checkout:
     """One attempt's way to a connection; see `check_out`."""
 
-    __slots__ = ("attempt", "call", "engine")
+    __slots__ = ("attempt", "call", "engine", "order")
 
     def __init__(self, call: CallContext, attempt: int) -> None:
         self.call = call
         self.engine = call.engine
         self.attempt = attempt
+        self.order: Sequence[Address] = ()
+
+    async def choose(self, place: bool) -> Lease:
+        """The same where there are several endpoints: one on trial that was not used is due again."""
+        lease: Lease | None = None
+        try:
+            lease = await self.run(place)
+            return lease
+        finally:
+            if lease is None or lease.address != self.order[0]:
+                self.call.service.untried(self.order, self.call.now())
 
     async def run(self, place: bool) -> Lease:
         """A connection. Raises TransportFailure."""
         call, engine = self.call, self.engine
-        order = call.endpoints()
+        order = self.order = call.endpoints()
         if place:
             return await self._dial(order)
         if call.generation != engine.generation:
@@ -241,13 +253,13 @@ class _InOrder:
     """A service whose endpoints are dialled in the order of a call; what its name has new comes
     after those, what the call has tried last."""
 
-    __slots__ = ("_call", "_order", "answered", "failed", "resolved", "silent")
+    __slots__ = ("_call", "_order", "connected", "failed", "resolved", "silent")
 
     def __init__(self, call: CallContext, order: Sequence[Address]) -> None:
         service = call.service
         self._call = call
         self._order = {address: place for place, address in enumerate(order)}
-        self.answered, self.failed = service.answered, service.failed
+        self.connected, self.failed = service.connected, service.failed
         self.resolved, self.silent = service.resolved, service.silent
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:

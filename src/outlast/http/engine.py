@@ -32,6 +32,7 @@ from outlast.net.probe import probe
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy
+from outlast.service.check_kinds import CheckWay
 from outlast.service.table import Service, service_of
 from outlast.target import Origin, Target, target_of
 
@@ -100,10 +101,19 @@ class Engine:
         service = self._older.get(origin) or service_of(target, self.network)
         if told is not None:
             self._told[origin] = service
+        if service.settings.check is not None:
+            service.check(self.network, self._check_way(origin))
         if len(self._services) >= MAX_ORIGINS:
             self._older, self._services = self._services, {}
         self._services[origin] = service
         return service
+
+    def _check_way(self, origin: Origin) -> CheckWay:
+        """How this transport's requests reach the endpoints of an origin."""
+        plan = SocketPlan(extra=self.settings.socket_options, source=self.settings.source)
+        authority = origin.host if origin.port in (80, 443) else f"{origin.host}:{origin.port}"
+        trust = self.settings.context if origin.scheme == "https" else None
+        return CheckWay(host=origin.host, authority=authority, trust=trust, plan=plan)
 
     def tidy(self) -> None:
         """Before a call: end what a fork has left, and what was dropped without being closed."""

@@ -71,7 +71,7 @@ class InUse:
 
     def _spread(self, order: Sequence[Address]) -> Sequence[Address]:
         held, most = self._held, self._most
-        if not any(held.get(each, 0) >= most for each in order):
+        if held.get(order[0], 0) < most:  # as nearly always; the others are put in order only now
             return order
         return sorted(order, key=lambda each: held.get(each, 0) >= most)
 

@@ -40,6 +40,7 @@ from outlast.net.options import SocketOption
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network
 from outlast.policy import Policy
+from outlast.target import Target
 
 __all__ = ["AsyncShell", "SyncShell"]
 
@@ -70,7 +71,7 @@ class _Shell(Generic[ProxyT]):
         socket_options: Iterable[SocketOption] | None = None,
         *,
         policy: Policy | None = None,
-        targets: Mapping[str, str] | None = None,
+        targets: Mapping[str, str | Target] | None = None,
         network: Network | None = None,
     ) -> None:
         self._policy = read_policy(policy)

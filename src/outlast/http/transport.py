@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from outlast.net.seam import Network
     from outlast.policy import Policy
+    from outlast.target import Target
 
 __all__ = ["AsyncTransport", "Transport", "async_client", "client"]
 
@@ -47,7 +48,8 @@ class Transport(SyncShell[httpx.Request, httpx.Response, AnyProxy], httpx.BaseTr
 
     policy: a `Policy`; the defaults need no thought. Of its `idle_expiry` and the limits'
         `keepalive_expiry`, the shorter holds.
-    targets: origin to target, such as {"http://orders.shop.svc:8080": "static://10.0.0.1:80"}.
+    targets: origin to target, such as {"http://orders.shop.svc:8080": "static://10.0.0.1:80"};
+        a `Target` also says how its endpoints are used.
     network: where connections go: an `outlast.testing.SimNet`, in tests; the kernel's network if
         not given.
 
@@ -90,7 +92,7 @@ class _Arguments(TypedDict, total=False):
     base_url: httpx.URL | str
     default_encoding: str | Callable[[bytes], str]
     policy: Policy | None
-    targets: Mapping[str, str] | None
+    targets: Mapping[str, str | Target] | None
     network: Network | None
 
 

@@ -93,13 +93,13 @@ class DialMemory:
 class DialWatcher(Protocol):
     """Whoever keeps the endpoint table: hears what dials showed, and says whom to dial first."""
 
-    def resolved(self, addresses: Sequence[Address]) -> None:
+    def resolved(self, addresses: Sequence[Address], now: float) -> None:
         """The name has these addresses now."""
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
         """The order in which to dial `addresses`."""
 
-    def answered(self, address: Address) -> None:
+    def connected(self, address: Address, now: float) -> None:
         """A dial has won."""
 
     def silent(self, address: Address, now: float) -> None:

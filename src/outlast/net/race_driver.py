@@ -178,14 +178,14 @@ class _Driver:
         assert name is not None
         where = f"{name[0]}:{name[1]}"
         if isinstance(outcome, Sequence):
+            if self.request.watcher is not None:
+                self.request.watcher.resolved(outcome, now)
             found = interleave(self._arranged(outcome), lambda address: address.family)
             self.addresses.extend(a for a in found if a not in self.addresses)
             self.request.memory.known |= bool(found)
             text = ", ".join(map(str, found)) or "no address"
             self.report.add(now, "lookup", text, address=where)
             self.race.resolved(found, now)
-            if self.request.watcher is not None:
-                self.request.watcher.resolved(found)
         elif isinstance(outcome, OSError):
             self.error = outcome
             passing = isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN
@@ -260,7 +260,7 @@ class _Driver:
                 if attempt.address != won.stream.address:
                     self._silent(attempt)
         if self.request.watcher is not None:
-            self.request.watcher.answered(won.stream.address)
+            self.request.watcher.connected(won.stream.address, self.network.now())
 
     def _given_up(self, attempt: _Attempt) -> None:
         """A dial is open no more. Its port tells something if an answer had the time to come."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
+from outlast.core.endpoint import Endpoint
 from outlast.net.address import Address
 
 __all__ = ["Order"]
@@ -16,13 +17,20 @@ __all__ = ["Order"]
 class Order(Sequence[Address]):
     """As a list of addresses. One owner; not thread-safe."""
 
-    __slots__ = ("_all", "_ask", "_first", "_size")
+    __slots__ = ("_all", "_ask", "_first", "_size", "trial")
 
-    def __init__(self, first: Address, size: int, ask: Callable[[], Sequence[Address]]) -> None:
+    def __init__(
+        self,
+        first: Address,
+        size: int,
+        ask: Callable[[], Sequence[Address]],
+        trial: Endpoint[Address] | None,
+    ) -> None:
         self._first = first
         self._size = size
         self._ask = ask
         self._all: Sequence[Address] | None = None
+        self.trial = trial  # the first, if it is out and this attempt finds out how it is
 
     def _whole(self) -> Sequence[Address]:
         if self._all is None:

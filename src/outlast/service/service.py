@@ -11,11 +11,11 @@ nothing here waits or does I/O, and no event is told under the lock.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 from threading import Lock
 
-from outlast import events
 from outlast.core.budget import RetryBudget
 from outlast.core.classify import answer_fault
 from outlast.core.health import Ejected, Evidence, Fault, Health, Returned, Rule
@@ -24,13 +24,20 @@ from outlast.core.roster import Endpoint, Member, Roster
 from outlast.core.tolerance import Tolerance
 from outlast.net.address import Address
 from outlast.net.dial import DialMemory
+from outlast.net.seam import Network
+from outlast.service.announce import announce, announce_members
+from outlast.service.check_kinds import CheckWay
+from outlast.service.checks import ActiveChecks
 from outlast.service.order import Order
 from outlast.service.turn import Turn
 from outlast.target import Target, TargetSettings
 
 __all__ = ["Service"]
 
+log = logging.getLogger("outlast")
+
 DEFAULTS = TargetSettings()
+TOO_MANY = 429  # not ill, but asked for too much (RFC 6585)
 
 
 class Service:
@@ -46,12 +53,20 @@ class Service:
         self._doubted: set[Address] = set()
         self.calls = 0
         self.departures = 0  # how often an endpoint has left the target
+        self.told = target.settings  # None: by default
+        self.checks: ActiveChecks | None = None
         self._settle(target.settings or DEFAULTS, target.members, now)
 
     def settle(self, settings: TargetSettings, now: float) -> None:
         """Use the endpoints so from now on. What was known of their health is forgotten."""
+        if self.told is not None:
+            log.warning("%s is told to be used as %s; it was %s", self.target.text, settings, self.told)
         with self._lock:
+            self.told = settings
+            checks, self.checks = self.checks, None
             self._settle(settings, [endpoint.member for endpoint in self._roster], now)
+        if checks is not None:
+            checks.stop()
 
     def _settle(
         self, settings: TargetSettings, members: Sequence[Member[Address]], now: float
@@ -63,6 +78,19 @@ class Service:
         )
         self._roster.resolved(members, now)
         self._know([member.key for member in members])
+
+    def check(self, network: Network, way: CheckWay) -> None:
+        """Begin active checks, if the settings want them and they are not made yet. `way`: how the
+        target's users reach it; that of the first one is taken."""
+        kind = self.settings.check
+        if kind is None or self.checks is not None:
+            return
+        name, members = self.target.text, self.addresses
+        self.checks = ActiveChecks(network, name, kind, members, self.checked, way=way)
+
+    def addresses(self) -> Sequence[Address]:
+        """The endpoints there are now, in no order of use."""
+        return self._addresses
 
     def _know(self, addresses: Sequence[Address]) -> None:
         self._addresses = tuple(addresses)
@@ -91,23 +119,34 @@ class Service:
     def _order(self, now: float, avoid: Collection[Address], hashed: bytes | None) -> Order:
         pick = self._roster.pick(now, self._rng, avoid=avoid, hashed=hashed)
         assert pick is not None  # there are some
-        return Order(pick.endpoint.key, len(self._roster), lambda: self._others(pick.endpoint, now))
+        first = pick.endpoint
+        trial = first if pick.trial else None
+        return Order(first.key, len(self._roster), lambda: self._others(first, now), trial)
 
     def _others(self, first: Endpoint[Address], now: float) -> Sequence[Address]:
         with self._lock:
             return self._roster.order(now, self._rng, first.key)
+
+    def untried(self, order: Sequence[Address], now: float) -> None:
+        """An attempt with this order has ended, and if its first endpoint was on trial and nothing
+        was heard of it, the next trial is due."""
+        trial = order.trial if isinstance(order, Order) else None
+        if trial is not None:
+            with self._lock:
+                trial.health.untried(now)
+                self._roster.changed(trial)
 
     def has(self, address: Address) -> bool:
         """Whether an endpoint is one of the target's now."""
         return address in self._addresses
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
-        """The addresses of the target's name, as they are now, in the order in which to dial."""
-        if len(addresses) < 2:
+        """The addresses of the target's name in the order in which to dial; unknown ones last."""
+        if len(addresses) < 2 or not self.chooses:
             return addresses
-        self.resolved(addresses, now)
-        with self._lock:
-            return list(self._order(now, (), None)) if self.chooses else addresses
+        asked = dict.fromkeys(addresses)
+        known = [each for each in self.order(now) if each in asked]
+        return list(dict.fromkeys((*known, *asked)))
 
     def resolved(self, addresses: Sequence[Address], now: float) -> None:
         """The name has these addresses now. Which family comes first is the resolver's word
@@ -123,13 +162,9 @@ class Service:
             for gone in self._tolerances.keys() - set(addresses):
                 del self._tolerances[gone]
             self._doubted.intersection_update(addresses)
-        name = self.target.text
-        for address in joined:
-            if events.wanted(events.EndpointJoined):
-                events.emit(events.EndpointJoined(at=now, target=name, address=str(address)))
-        for address in left:
-            if events.wanted(events.EndpointLeft):
-                events.emit(events.EndpointLeft(at=now, target=name, address=str(address)))
+        if self.checks is not None and (joined or left):
+            self.checks.changed()
+        announce_members(self.target.text, joined, left, now)
 
     # -- requests --------------------------------------------------------------------------
 
@@ -154,8 +189,9 @@ class Service:
         """It ended without a word about the endpoint."""
         with self._lock:
             turn.endpoint.load.quit()
-            turn.endpoint.health.untried(now)
-            self._roster.changed(turn.endpoint)
+            if turn.trial:
+                turn.endpoint.health.untried(now)
+                self._roster.changed(turn.endpoint)
 
     # -- evidence --------------------------------------------------------------------------
 
@@ -203,9 +239,15 @@ class Service:
         """Whether an endpoint is suspect now."""
         return address in self._doubted
 
-    def checked(self, address: Address, ok: bool, why: str, now: float) -> None:
-        """What an active check says of an endpoint."""
-        self._hear(address, now, lambda health: health.checked(ok, now, self._rng, why=why))
+    def checked(
+        self, address: Address, up: bool, why: str, now: float, evidence: Evidence
+    ) -> None:
+        """What an active check says of an endpoint; see `core.health.Health.checked`."""
+
+        def tell(health: Health) -> Ejected | Returned | None:
+            return health.checked(up, now, self._rng, evidence=evidence, why=why)
+
+        self._hear(address, now, tell)
 
     def tolerance(self, address: Address) -> Tolerance:
         """What the network towards an endpoint has taught; all its connections share it."""
@@ -248,28 +290,9 @@ class Service:
             change = tell(health)
             if before == (health.standing, health.evidence, health.until):
                 return
-            panicked = self._roster.panic
-            self._roster.changed(endpoint, now)
+            self._roster.changed(endpoint)
         if change is not None:
-            self._announce(address, change, now)
-
-    def _announce(self, address: Address, change: Ejected | Returned, now: float) -> None:
-        where = {"at": now, "target": self.target.text, "address": str(address)}
-        if isinstance(change, Returned):
-            if events.wanted(events.EndpointReturned):
-                events.emit(events.EndpointReturned(**where, why=change.why, after=change.after))
-        elif events.wanted(events.EndpointEjected):
-            events.emit(
-                events.EndpointEjected(
-                    **where,
-                    rule=change.rule.value,
-                    evidence=change.evidence.value,
-                    why=change.why,
-                    until=change.until,
-                    times=change.times,
-                    enforced=change.enforced,
-                )
-            )
+            announce(self.target.text, address, change, now)
 
     # -- budget ----------------------------------------------------------------------------
 

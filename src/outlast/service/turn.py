@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.core.roster import Endpoint
+from outlast.core.endpoint import Endpoint
+from outlast.core.health import Standing
 from outlast.net.address import Address
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ __all__ = ["Turn"]
 class Turn:
     """See above. One owner; not thread-safe."""
 
-    __slots__ = ("_service", "began", "endpoint")
+    __slots__ = ("_service", "began", "endpoint", "trial")
 
     def __init__(self, service: Service, endpoint: Endpoint[Address], began: float) -> None:
         self._service: Service | None = service
         self.endpoint = endpoint
         self.began = began
+        self.trial = endpoint.health.standing is Standing.TRIAL
 
     def answered(self, status: int, now: float, retry_after: float = 0.0) -> None:
         """The response's head has come. `retry_after`: seconds for which it asks to be spared."""
