@@ -8,6 +8,7 @@ keepalive that the caller set, or switched off: such connections stay unknown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from outlast.core.liveness import CLOSED
@@ -23,11 +24,14 @@ def hurried(planned: Keepalive) -> Keepalive:
     return Keepalive(1, 1, planned.count)
 
 
-async def probe(network: Network, streams: Sequence[Stream]) -> list[Probed]:
+async def probe(
+    network: Network, streams: Sequence[Stream], until: float = math.inf
+) -> list[Probed]:
     """Ask the peers of idle connections; the outcomes in the order of `streams`.
 
     It takes one round trip and a tick where a peer lives or has rebooted, and at most max(4 round
-    trips, 50 ms). The streams are the caller's and stay open.
+    trips, 50 ms); whoever has not answered by `until` (on the network's clock) is unknown. The
+    streams are the caller's and stay open.
     """
     found: dict[Stream, Probed] = {}
     under_way: dict[Stream, TcpProbe] = {}
@@ -40,9 +44,12 @@ async def probe(network: Network, streams: Sequence[Stream]) -> list[Probed]:
                 found[stream] = begun
         while waiting := [stream for stream in under_way if stream not in found]:
             interests = [(stream, READ) for stream in waiting]
-            ready = await Wait(interests, min(under_way[each].next_look for each in waiting))
+            look = min(under_way[each].next_look for each in waiting)
+            ready = await Wait(interests, min(until, look))
             for stream in waiting:
                 outcome = _outcome(stream, under_way[stream], stream in ready, network.now())
+                if outcome is None and network.now() >= until:
+                    outcome = Probed.UNKNOWN
                 if outcome is not None:
                     found[stream] = outcome
     finally:
