@@ -58,6 +58,8 @@ class Checkout:
     async def run(self, place: bool) -> Lease:
         """A connection. Raises TransportFailure."""
         call, engine = self.call, self.engine
+        if call.service.departures:  # whoever has looked the name up, they are to go
+            engine.retire_departed(call.service)
         order = call.endpoints()
         if place:
             return await self._dial(order)
