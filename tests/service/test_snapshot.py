@@ -21,7 +21,7 @@ static://10.9.0.1:80  (1 endpoint, 1 out, 1 call)
 """
 
 
-def made() -> Snapshot:
+def orders() -> TargetSnapshot:
     first = EndpointSnapshot(
         address="10.0.0.1:8080",
         pending=2,
@@ -54,7 +54,7 @@ def made() -> Snapshot:
         check="up",
         connections=1,
     )
-    orders = TargetSnapshot(
+    return TargetSnapshot(
         target="dns://orders:8080",
         endpoints=(first, second, third),
         panic=(0,),
@@ -62,6 +62,9 @@ def made() -> Snapshot:
         redials_left=50.0,
         calls=812,
     )
+
+
+def made() -> Snapshot:
     lone = EndpointSnapshot(
         address="10.9.0.1:80",
         standing="out",
@@ -72,7 +75,10 @@ def made() -> Snapshot:
     )
     return Snapshot(
         at=100.0,
-        targets=(orders, TargetSnapshot(target="static://10.9.0.1:80", endpoints=(lone,), calls=1)),
+        targets=(
+            orders(),
+            TargetSnapshot(target="static://10.9.0.1:80", endpoints=(lone,), calls=1),
+        ),
     )
 
 
@@ -89,21 +95,21 @@ def test_nothing_to_tell() -> None:
 def test_the_dictionary_for_programs() -> None:
     told = made().as_dict()
     assert json.loads(json.dumps(told)) == told
-    orders = told["targets"][0]
-    assert orders["panic"] == [0]
-    assert orders["endpoints"][1]["evidence"] == "death"
-    assert orders["endpoints"][0]["until"] is None
+    target = told["targets"][0]
+    assert target["panic"] == [0]
+    assert target["endpoints"][1]["evidence"] == "death"
+    assert target["endpoints"][0]["until"] is None
 
 
 def test_finding_the_way() -> None:
     snapshot = made()
     assert len(snapshot) == 2
     assert [each.target for each in snapshot] == ["dns://orders:8080", "static://10.9.0.1:80"]
-    orders = snapshot.get("dns://orders:8080")
-    assert orders is not None
-    assert orders.pending == 3
-    assert [orders.standing(word) for word in ("in", "out", "trial")] == [1, 1, 1]
-    found = orders.get("10.0.0.2:8080")
+    target = snapshot.get("dns://orders:8080")
+    assert target is not None
+    assert target.pending == 3
+    assert [target.standing(word) for word in ("in", "out", "trial")] == [1, 1, 1]
+    found = target.get("10.0.0.2:8080")
     assert found is not None
     assert found.node == "node-2"
-    assert (snapshot.get("dns://other:80"), orders.get("10.0.0.9:8080")) == (None, None)
+    assert (snapshot.get("dns://other:80"), target.get("10.0.0.9:8080")) == (None, None)
