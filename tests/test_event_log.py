@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
+import math
 
 import pytest
 
@@ -107,3 +109,8 @@ def test_fields_clash_with_nothing_and_go_into_json(event: OutlastEvent) -> None
 
 def test_progress_is_in_words() -> None:
     assert fields(attempt_failed())["outlast_progress"] == "sent, no response"
+
+
+def test_infinity_is_none() -> None:
+    forever = dataclasses.replace(ejected(), until=math.inf)
+    assert fields(forever)["outlast_until"] is None

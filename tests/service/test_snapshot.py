@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 
 from outlast.service.snapshot import EndpointSnapshot, Snapshot, TargetSnapshot
 
 TABLE = """
 dns://orders:8080  (3 endpoints, 1 out, 1 trial, 812 calls, 23 repeats left, 50 extra dials left, \
-PANIC at priority 0)
+PANIC)
   endpoint       standing         weight  pending  latency    answered  notes
   10.0.0.1:8080  in                 1.00        2     3 ms  120 ms ago  8 connections (6 idle)
   10.0.0.2:8080  out, 4.2 s left    1.00        0        -       never  priority 1; eu-1a; node-2; \
-by death, 3 in a row: 3 connects failed; suspect; check down (refused)
+on death (connect_failures): 3 connects failed; ejected 3 times; suspect; check down (refused)
   10.0.0.3:8080  trial              0.10        1    1.5 s   250 s ago  check up; 1 connection
 
 static://10.9.0.1:80  (1 endpoint, 1 out, 1 call)
   endpoint     standing        weight  pending  latency  answered  notes
-  10.9.0.1:80  out, trial due    1.00        0        -     never  by answers: 5 times 503
+  10.9.0.1:80  out, trial due    1.00        0        -     never  on answers \
+(gateway_errors): 5 times 503; ejected 1 time
 """
 
 
@@ -34,6 +36,7 @@ def orders() -> TargetSnapshot:
         address="10.0.0.2:8080",
         standing="out",
         evidence="death",
+        rule="connect_failures",
         why="3 connects failed",
         until=104.2,
         ejections=3,
@@ -57,7 +60,7 @@ def orders() -> TargetSnapshot:
     return TargetSnapshot(
         target="dns://orders:8080",
         endpoints=(first, second, third),
-        panic=(0,),
+        panic=True,
         retry_budget_left=23.0,
         redials_left=50.0,
         calls=812,
@@ -69,6 +72,7 @@ def made() -> Snapshot:
         address="10.9.0.1:80",
         standing="out",
         evidence="answers",
+        rule="gateway_errors",
         why="5 times 503",
         until=100.0,
         ejections=1,
@@ -96,9 +100,16 @@ def test_the_dictionary_for_programs() -> None:
     told = made().as_dict()
     assert json.loads(json.dumps(told)) == told
     target = told["targets"][0]
-    assert target["panic"] == [0]
+    assert target["panic"] is True
     assert target["endpoints"][1]["evidence"] == "death"
     assert target["endpoints"][0]["until"] is None
+
+
+def test_out_until_a_check_passes() -> None:
+    lone = EndpointSnapshot(address="10.9.0.1:80", standing="out", until=math.inf, check="down")
+    snapshot = Snapshot(at=1.0, targets=(TargetSnapshot(target="t", endpoints=(lone,)),))
+    assert "out, until checked" in str(snapshot)
+    assert "Infinity" not in json.dumps(snapshot.as_dict())
 
 
 def test_finding_the_way() -> None:

@@ -16,7 +16,7 @@ class Table:
     def snapshot(self) -> Snapshot:
         self.asked += 1
         target = TargetSnapshot(
-            target=TARGET, endpoints=self.endpoints, panic=(0,), retry_budget_left=12.5
+            target=TARGET, endpoints=self.endpoints, panic=True, retry_budget_left=12.5
         )
         return Snapshot(at=100.0, targets=(target,))
 

@@ -258,7 +258,7 @@ MEASURES: tuple[Measure[Any], ...] = (
     Measure(
         kind=events.PanicBegan,
         name="panics.begun",
-        text="Times that more than half of the endpoints of a priority were out.",
+        text="Times that more than half of the endpoints were out, and panic began.",
         unit="{panic}",
     ),
 )

@@ -13,6 +13,7 @@ leaves. Span events go to the caller's current span, if it is recorded; no span 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -269,7 +270,7 @@ def _fields(event: OutlastEvent) -> Attributes:
         value = getattr(event, field.name)
         if field.name == "address":
             told.update(_peer(value))
-        elif field.name != "at" and value not in (None, "", ()):
+        elif field.name != "at" and value not in (None, "", (), math.inf):
             name = NAMES.get(field.name, f"outlast.{field.name}")
             told[name] = str(value) if isinstance(value, Progress) else value
     return told

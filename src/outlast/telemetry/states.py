@@ -59,7 +59,7 @@ def _connections(target: TargetSnapshot) -> Iterable[Reading]:
             yield (each.address, "idle"), each.idle
 
 
-def _left(
+def _whole(
     value: Callable[[TargetSnapshot], float | None],
 ) -> Callable[[TargetSnapshot], Iterable[Reading]]:
     """A value of the target itself, if it has one."""
@@ -127,23 +127,23 @@ STATES: tuple[State, ...] = (
     ),
     State(
         name="target.panic",
-        text="Priorities of a target that are in panic.",
-        unit="{priority}",
+        text="1 while a target is in panic.",
+        unit="1",
         labels=(),
-        read=_left(lambda target: len(target.panic)),
+        read=_whole(lambda target: float(target.panic)),
     ),
     State(
         name="target.retry_budget",
         text="Repeats and hedges that could start now.",
         unit="{request}",
         labels=(),
-        read=_left(lambda target: target.retry_budget_left),
+        read=_whole(lambda target: target.retry_budget_left),
     ),
     State(
         name="target.redial_budget",
         text="Extra dials that could start now.",
         unit="{dial}",
         labels=(),
-        read=_left(lambda target: target.redials_left),
+        read=_whole(lambda target: target.redials_left),
     ),
 )
