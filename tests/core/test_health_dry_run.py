@@ -148,3 +148,25 @@ def test_while_it_is_really_out_nothing_is_counted() -> None:
     assert [health.failed(Fault.GATEWAY, NOW + 5.5, rng) for _ in range(9)] == [None] * 9
     assert health.checked(False, NOW + 5.5, rng) is None
     assert health.rule is Rule.CONNECT_FAILURES
+
+
+def test_good_answers_within_its_time_do_not_hide_the_one_after_it() -> None:
+    health, rng = counting(Rule.FIRST_BYTE), Random(7)
+    told = [health.failed(Fault.FIRST_BYTE, NOW, rng) for _ in range(3)]
+    assert told[-1] is not None
+    for after in (1.0, 2.0, 5.0):
+        health.succeeded(NOW + after)
+    assert health.failed(Fault.FIRST_BYTE, NOW + 6.0, rng) is None
+
+
+def test_a_real_ejection_ends_the_shadow() -> None:
+    health, rng = counting(Rule.GATEWAY_ERRORS), Random(7)
+    for _ in range(5):
+        health.failed(Fault.GATEWAY, NOW, rng)
+    for _ in range(3):
+        health.failed(Fault.CONNECT, NOW + 1.0, rng)
+    assert health.connected(NOW + 2.0) is not None
+    told = [health.failed(Fault.GATEWAY, NOW + 2.0, rng) for _ in range(5)]
+    assert told[:-1] == [None] * 4
+    assert told[-1] is not None
+    assert (told[-1].times, told[-1].until) == (1, NOW + 7.0)

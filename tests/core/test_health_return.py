@@ -105,6 +105,14 @@ def test_hours_of_outage_are_forgiven_in_a_minute() -> None:
     assert told.times == 1
 
 
+def test_what_was_aside_first_had_been_well_all_the_same() -> None:
+    health, rng = ejected(Rule.CONNECT_FAILURES), Random(7)
+    health.connected(NOW + 1.0)
+    told = [health.failed(Fault.CONNECT, NOW + 11.0, rng) for _ in range(3)]
+    assert told[-1] is not None
+    assert told[-1].times == 1
+
+
 # --- the trial ----------------------------------------------------------------------------------
 
 
