@@ -11,7 +11,10 @@ shares one between threads holds a lock around each call.
 
 from __future__ import annotations
 
-__all__ = ["RedialBucket", "RetryBudget", "WindowCount"]
+import math
+from dataclasses import dataclass
+
+__all__ = ["BudgetPlan", "RedialBucket", "RetryBudget", "WindowCount"]
 
 WINDOW = 10  # seconds; Finagle's budget lives as long
 
@@ -90,26 +93,48 @@ class RedialBucket:
         self._level = min(self.capacity(now), self.level(now) + taken + 1)
 
 
-class RetryBudget:
-    """Repeated requests and hedges that a target may cost: 20 % of requests plus 3 a second."""
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """What repeats and hedges may cost a target: a share of its requests, and a reserve a second
+    that lets a slow client repeat too; both over the last ten seconds. (0, 0) forbids them."""
 
-    __slots__ = ("_ratio", "_requests", "_reserve", "_spent", "request")
+    ratio: float = 0.2
+    per_second: float = 3.0
+
+    def __post_init__(self) -> None:
+        for name in ("ratio", "per_second"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not 0 <= value < math.inf:
+                raise ValueError(
+                    f"retry_budget: {name} {value!r} is not a number from 0; write (0.2, 3.0) for "
+                    "a fifth of the requests and three a second"
+                )
+
+
+class RetryBudget:
+    """Repeated requests and hedges that a target may cost: 20 % of requests plus 3 a second.
+
+    One count for all calls to the target; a call may bring figures of its own to it.
+    """
+
+    __slots__ = ("_plan", "_requests", "_spent", "request")
 
     def __init__(self, ratio: float = 0.2, per_second: float = 3.0) -> None:
-        self._ratio = ratio
-        self._reserve = per_second * WINDOW
+        self._plan = BudgetPlan(ratio, per_second)
         self._requests = WindowCount()
         self._spent = WindowCount()
         self.request = self._requests.add  # called with `now` for each first attempt
 
-    def left(self, now: float) -> float:
-        """How many repeats may still be granted at `now`."""
-        earned = self._ratio * self._requests.advance(now) + self._reserve
+    def left(self, now: float, plan: BudgetPlan | None = None) -> float:
+        """How many repeats may still be granted at `now`; by `plan`, or by the target's own."""
+        plan = plan or self._plan
+        earned = plan.ratio * self._requests.advance(now) + plan.per_second * WINDOW
         return earned - self._spent.advance(now)
 
-    def take(self, now: float) -> bool:
-        """Grant one repeat; False when the budget is spent."""
-        if self.left(now) < 1.0:
+    def take(self, now: float, plan: BudgetPlan | None = None) -> bool:
+        """Grant one repeat; False when the budget is spent. As `left`."""
+        if self.left(now, plan) < 1.0:
             return False
         self._spent.add(now)
         return True

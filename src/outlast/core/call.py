@@ -7,121 +7,60 @@ deadline. Nothing sent costs no attempt, for any method; a written request costs
 
 Attempts that are suspect stay out, and an answer of theirs still counts; what comes next is decided
 as if they were gone. So at most one attempt that is not suspect is out at a time. What is started
-beside a suspect one starts at once or not at all: who pauses does not hear it.
+beside a suspect one starts at once or not at all: who pauses does not hear it. A hedge stands
+beside one that is merely late; both may win.
+
+The caller's own strategies are asked for a wait, a stop and a condition; they can forbid what this
+machine would do, and choose which answers are repeated, but not make an unsafe request safe.
 
 It refuses to send an unsafe request twice, to repeat without a budget, to repeat what the
-caller's own read timeout has ended, and to repeat once a response body is under way.
+caller's own read timeout has ended, to repeat once a response body is under way, and to multiply
+the repeats of a router or a mesh (`core.upstream`).
 Not thread-safe; one call has one owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
-from typing import Protocol, TypeAlias
 
 from outlast.core.backoff import asked_for
+from outlast.core.call_steps import (
+    Accept,
+    Await,
+    Budget,
+    CallPlan,
+    Failure,
+    GiveUp,
+    Next,
+    Repeat,
+    Try,
+)
 from outlast.core.classify import (
     Progress,
     Verdict,
     may_repeat_after_failure,
     may_repeat_after_status,
 )
-from outlast.core.deadline import Deadline
+from outlast.core.upstream import SILENT, Upstream
 
-__all__ = ["Accept", "Await", "Call", "CallPlan", "Failure", "GiveUp", "Next", "Try"]
+__all__ = ["Accept", "Await", "Call", "CallPlan", "Failure", "GiveUp", "Next", "Repeat", "Try"]
 
 MAX_UNSENT = 8  # attempts that failed with nothing sent; each used up a connection or a race
 
 
-class Budget(Protocol):
-    """Where repeats come from: a `RetryBudget`, or one behind a lock."""
-
-    def take(self, now: float) -> bool:
-        """Grant one repeat; False if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallPlan:
-    """The figures of one call. `backoff(retry, rng)` gives seconds; retry counts from 1."""
-
-    attempts: int
-    deadline: Deadline
-    statuses: frozenset[int]
-    safe: bool
-    replayable: bool
-    backoff: Callable[[int, Random], float]
-    retry_after_cap: float
-    named_statuses: frozenset[int] = frozenset()  # repeated by the policy's word, safe or not
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """How an attempt ended without a usable answer.
-
-    `final`: the caller's own limit has ended it (read, write, pool, connect timeout, deadline)
-    or repeating cannot help. It is raised as it is, unless another attempt is still out or there
-    is an answer to fall back on: a repeat never makes things worse. Where a request that was
-    sent has ended so, nothing new is started any more.
-
-    `refused`: it was sent, and the server has said that it did not act on it because it takes no
-    more for now: a repeat is safe, but counts and waits as any.
-
-    `unacknowledged`: it was sent, the peer's kernel has acknowledged none of it, and the policy
-    lets such be repeated whatever the method.
-    """
-
-    progress: Progress
-    final: bool = False
-    refused: bool = False
-    unacknowledged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Try:
-    """Start attempt `number` at `at`: on an endpoint that this call has not tried, else on a new
-    connection, because pooled ones may share what broke the last one.
-    """
-
-    number: int
-    at: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """Return the answer of attempt `number` to the caller."""
-
-    number: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Await:
-    """Nothing new to start: go on waiting for the attempts that are still out, suspect or not."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Raise what attempt `number` failed with."""
-
-    number: int
-    why: str
-
-
-Next: TypeAlias = Try | Accept | Await | GiveUp
-
-
 class Call:
-    """One call's decisions. Begin with attempt 0, then tell and obey."""
+    """One call's decisions. Begin with attempt 0, then tell and obey.
+
+    `held_back`: the repeat that the last step would have been, had `count_only` not named it.
+    """
 
     __slots__ = (
         "_budget",
+        "_elsewhere",
         "_ended",
         "_fallback",
+        "_forbidden",
+        "_hedged",
         "_out",
         "_plan",
         "_replayable",
@@ -130,6 +69,7 @@ class Call:
         "_suspects",
         "_unsent",
         "_written",
+        "held_back",
     )
 
     def __init__(self, plan: CallPlan, budget: Budget, rng: Random) -> None:
@@ -144,6 +84,10 @@ class Call:
         self._unsent = 0
         self._fallback: int | None = None
         self._ended: int | None = None  # was sent, and ended by the caller's limit
+        self._elsewhere = 0  # requests that a router or a mesh has made beyond ours
+        self._forbidden = ""  # the header that forbids repeats
+        self._hedged = False
+        self.held_back: Repeat | None = None
 
     def consumed(self) -> None:
         """The body has been partly taken from its source: it cannot be sent again."""
@@ -153,30 +97,38 @@ class Call:
         """A byte of an attempt's request has been written."""
         self._written += 1
 
-    def answered(self, number: int, status: int, retry_after: float | None, now: float) -> Next:
-        """Attempt `number` has a response head; `retry_after` in seconds, if it said so."""
-        self._out.discard(number)
-        plan = self._plan
-        named = status in plan.named_statuses
-        verdict = may_repeat_after_status(
-            status,
-            listed=plan.named_statuses if named else plan.statuses,
-            safe=plan.safe or named,
-            replayable=self._replayable,
-        )
+    def answered(
+        self,
+        number: int,
+        status: int,
+        retry_after: float | None,
+        now: float,
+        *,
+        upstream: Upstream = SILENT,
+        wanted: bool | None = None,
+    ) -> Next:
+        """Attempt `number` has a response head; `retry_after` in seconds, if it said so.
+
+        `wanted`: what the policy's own condition says of it, in place of its statuses; None where
+        it has none.
+        """
+        self._told(number)
+        self._elsewhere += upstream.attempts - 1
+        verdict = self._verdict_on(status, wanted)
         if not verdict.repeat:
             return Accept(number, verdict.why)
         self._fallback = number
+        self._forbidden = self._forbidden or upstream.stop
         if self._trusted:
             return Await(f"{verdict.why}; another attempt is still out")
-        again = self._again(verdict, now, asked=retry_after)
+        again = self._again(Repeat.STATUS, verdict, now, asked=retry_after)
         if isinstance(again, Try):
             return again
         return Await(f"{again}; a suspect one is still out") if self._out else Accept(number, again)
 
     def failed(self, number: int, failure: Failure, now: float) -> Next:
         """Attempt `number` ended without an answer."""
-        self._out.discard(number)
+        self._told(number)
         unsent = failure.progress is Progress.NOT_SENT and not failure.refused
         self._unsent += unsent
         if failure.final and not unsent and self._ended is None:
@@ -192,16 +144,51 @@ class Call:
 
     def suspect(self, number: int, now: float) -> Next:
         """There is evidence against the peer of attempt `number`: may another start beside it?"""
+        self._told()
         self._suspects.add(number)
-        plan = self._plan
-        if not (plan.safe and self._replayable):
+        if not (self._plan.safe and self._replayable):
             return Await("suspect, but it may not be repeated")
         if self._trusted:
             return Await("suspect; another attempt is already out")
-        again = self._again(Verdict(True, "suspect"), now, asked=0.0)
-        return again if isinstance(again, Try) else Await(f"waited for: {again}")
+        return self._beside(Repeat.SUSPECT, "suspect", now)
+
+    def hedge(self, number: int, now: float) -> Try | Await:
+        """Attempt `number`, whose request is written, is late: may another start beside it? At
+        most once in a call, and not beside two."""
+        self._told()
+        if not (self._plan.safe and self._replayable):
+            return Await("late, but it may not be repeated")
+        if self._hedged:
+            return Await("late; hedged before")
+        if self._out != {number} or number in self._suspects:
+            return Await("late; another attempt is already out, or it is suspect")
+        self._hedged = True
+        return self._beside(Repeat.HEDGE, "late", now)
 
     # -- reckoning -------------------------------------------------------------------------
+
+    def _told(self, ended: int | None = None) -> None:
+        """Something has happened, which may be an attempt's end."""
+        self.held_back = None
+        if ended is not None:
+            self._out.discard(ended)
+
+    def _beside(self, rule: Repeat, why: str, now: float) -> Try | Await:
+        again = self._again(rule, Verdict(True, why), now, asked=0.0)
+        return again if isinstance(again, Try) else Await(f"waited for: {again}")
+
+    def _verdict_on(self, status: int, wanted: bool | None) -> Verdict:
+        plan = self._plan
+        if wanted is False:
+            return Verdict(False, "an answer, by the policy's own condition")
+        named = status in plan.named_statuses
+        listed = plan.named_statuses if named else plan.statuses
+        return may_repeat_after_status(
+            status,
+            listed=frozenset({status}) if wanted else listed,
+            safe=plan.safe or named,
+            replayable=self._replayable,
+        )
 
     @property
     def _trusted(self) -> bool:
@@ -219,11 +206,15 @@ class Call:
         )
         if not verdict.repeat:
             return verdict.why
+        if failure.wanted is False and not unsent:
+            return f"{verdict.why}; the policy's own condition does not repeat it"
         if failure.refused:
             verdict = Verdict(True, "refused before it was processed")
         elif failure.unacknowledged:
             verdict = Verdict(True, "never acknowledged, and the policy repeats such")
-        return self._unsent_again(verdict, now) if unsent else self._again(verdict, now)
+        if unsent:
+            return self._unsent_again(verdict, now)
+        return self._again(Repeat.UNANSWERED, verdict, now)
 
     def _last(self, number: int, why: str) -> Next:
         if self._fallback is not None:
@@ -236,32 +227,49 @@ class Call:
             return f"the caller's limit has ended attempt {self._ended}"
         if self._unsent > MAX_UNSENT:
             return f"{self._unsent} connections failed before anything was sent"
-        return None
+        return f"{self._forbidden} forbids it" if self._forbidden else None
 
     def _unsent_again(self, verdict: Verdict, now: float) -> Try | str:
-        barred = self._barred()
-        if barred is not None:
-            return barred
         if self._plan.deadline.expired(now):
-            return "the deadline has come"
-        return self._start(now, verdict.why)
+            return self._barred() or "the deadline has come"
+        barred = self._barred() or self._late(now) or self._stopped(0.0, now)
+        return barred or self._start(Repeat.UNSENT, now, verdict.why)
 
-    def _again(self, verdict: Verdict, now: float, *, asked: float | None = None) -> Try | str:
+    def _again(
+        self, rule: Repeat, verdict: Verdict, now: float, *, asked: float | None = None
+    ) -> Try | str:
         """A repeat that counts, or why there is none. `asked`: seconds, instead of the back-off."""
-        plan = self._plan
-        barred = self._barred()
+        barred = self._barred() or self._used_up()
+        if barred is None and asked is not None:
+            if asked > (0.0 if self._out else self._plan.retry_after_cap):
+                barred = f"Retry-After asks for {asked:g} s"
         if barred is not None:
             return f"{verdict.why}; {barred}"
-        if self._written >= plan.attempts:
-            return f"{verdict.why}; all {plan.attempts} attempts are used"
-        if asked is not None and asked > (0.0 if self._out else plan.retry_after_cap):
-            return f"{verdict.why}; Retry-After asks for {asked:g} s"
-        at = now + self._pause(asked, now)
+        wait = self._pause(asked, now)
+        barred = self._late(now + wait) or self._stopped(wait, now)
+        if barred is not None:
+            return f"{verdict.why}; {barred}"
+        return self._start(rule, now + wait, verdict.why, paid=now)
+
+    def _used_up(self) -> str | None:
+        if self._written + self._elsewhere < self._plan.attempts:
+            return None
+        told = f", {self._elsewhere} of them by a router" if self._elsewhere else ""
+        return f"all {self._plan.attempts} attempts are used{told}"
+
+    def _late(self, at: float) -> str | None:
+        """Why what begins at `at` comes too late, if so."""
+        plan = self._plan
         if at >= plan.deadline.at:
-            return f"{verdict.why}; the deadline comes first"
-        if not self._budget.take(now):
-            return f"{verdict.why}; the retry budget is spent"
-        return self._start(at, verdict.why)
+            return "the deadline comes first"
+        if plan.deadline.at - at < plan.least:
+            return f"less than {plan.least:.3g} s are left of the deadline, too few to succeed"
+        return None
+
+    def _stopped(self, wait: float, now: float) -> str | None:
+        stop = self._plan.stop
+        stops = stop is not None and stop(self._written, wait, now)
+        return "the policy's own stop has come" if stops else None
 
     def _pause(self, asked: float | None, now: float) -> float:
         """Seconds until a repeat; none beside attempts that are out."""
@@ -271,8 +279,14 @@ class Call:
             return self._plan.backoff(self._written, self._rng)
         return asked_for(asked, self._plan.deadline.at - now, self._rng) if asked else 0.0
 
-    def _start(self, at: float, why: str) -> Try:
+    def _start(self, rule: Repeat, at: float, why: str, *, paid: float | None = None) -> Try | str:
+        """`paid`: when the budget is asked; None: for free."""
+        if rule in self._plan.count_only:
+            self.held_back = rule
+            return f"{why}; a dry run only counts it ({rule.value})"
+        if paid is not None and not self._budget.take(paid):
+            return f"{why}; the retry budget is spent"
         number = self._started
         self._started += 1
         self._out.add(number)
-        return Try(number, at, why)
+        return Try(number, at, why, rule)

@@ -1,13 +1,16 @@
 """What recent connects took, and what follows for the next race.
 
-Keeps the last 128 samples of one kind and their 95th percentile. From it come the attempt
-delay (three times p95, between 20 ms and 250 ms; 250 ms until known: RFC 8305 sections 5 and 8)
-and the patience with a handshake (three times p95, at least 500 ms: DESIGN section 6).
+Keeps the last 128 samples of one kind (or as many as are asked for) and their percentiles. From
+the 95th come the attempt delay (three times p95, between 20 ms and 250 ms; 250 ms until known:
+RFC 8305 sections 5 and 8) and the patience with a handshake (three times p95, at least 500 ms:
+DESIGN section 6); `core.hedge` reads percentiles of response times.
 Refuses to learn from losers: an abandoned dial says nothing about how long it would have taken.
 Not thread-safe.
 """
 
 from __future__ import annotations
+
+import math
 
 __all__ = ["Latency", "attempt_delay", "handshake_patience", "later_delay"]
 
@@ -23,34 +26,51 @@ FACTOR = 3.0
 
 
 class Latency:
-    """A ring of the last samples, in seconds, with their 95th percentile."""
+    """A ring of the last `size` samples, in seconds, with their percentiles."""
 
-    __slots__ = ("_next", "_p95", "_samples", "_since")
+    __slots__ = ("_known", "_next", "_samples", "_since", "_size")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = SIZE) -> None:
+        self._size = size
         self._samples: list[float] = []
         self._next = 0
         self._since = 0
-        self._p95: float | None = None
+        self._known: dict[tuple[float, int], float] = {}  # by fraction and spare
+
+    def __len__(self) -> int:
+        return len(self._samples)
 
     def add(self, seconds: float) -> None:
         """Take one sample."""
-        if len(self._samples) < SIZE:
+        if len(self._samples) < self._size:
             self._samples.append(seconds)
         else:
             self._samples[self._next] = seconds
-            self._next = (self._next + 1) % SIZE
+            self._next = (self._next + 1) % self._size
         self._since += 1
         if self._since >= REFRESH or len(self._samples) < REFRESH:
-            self._p95 = None
+            self._known.clear()
+
+    def quantile(self, fraction: float, *, spare: int = 0) -> float | None:
+        """The smallest sample that a `fraction` of the samples does not exceed (nearest rank,
+        rounded up); None without samples. At most 15 samples old.
+
+        `spare`: reckon as if there were so many more samples, all of them longer. With 1, the
+        next sample exceeds the answer with a chance of at most 1 - `fraction`.
+        """
+        known = self._known.get((fraction, spare))
+        if known is None and self._samples:
+            count = len(self._samples)
+            rank = math.ceil(fraction * (count + spare) - 1e-9)  # float sums may fall above
+            known = sorted(self._samples)[min(max(rank, 1), count) - 1]
+            if not self._known:
+                self._since = 0
+            self._known[fraction, spare] = known
+        return known
 
     def p95(self) -> float | None:
         """The 95th percentile in seconds; None without samples. At most 15 samples old."""
-        if self._p95 is None and self._samples:
-            ordered = sorted(self._samples)
-            self._p95 = ordered[-(-95 * len(ordered) // 100) - 1]  # nearest rank, rounded up
-            self._since = 0
-        return self._p95
+        return self.quantile(0.95)
 
 
 def attempt_delay(connects: Latency) -> float:
