@@ -2,9 +2,9 @@
 
 python -m tests.lab.asker WORLD URL COUNT [unwatched]
 
-It asks `WARM` times, passes the mark, asks COUNT times more, passes the mark again, and prints the
-seconds that the slowest of those took, their statuses and the report of the last one. The mark is a
-system call that nothing else makes.
+It asks `WARM` times without the query, passes the mark, asks COUNT times more, passes the mark
+again, and prints the seconds that the slowest of those took, their statuses and the report of the
+last one. The mark is a system call that nothing else makes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def main(world: str, url: str, count: str, *how: str) -> None:
     found = Found(int(count))
     if world == "threads":
         with httpx.Client(transport=outlast.Transport(), timeout=60.0) as client:
-            for _ in found.turns():
-                found.note(client.get(url))
+            for asked in found.turns(url):
+                found.note(client.get(asked))
     else:
         anyio.run(_in_loop, url, found, backend=world)
     print(json.dumps(found.told()))  # noqa: T201  its parent reads it
@@ -45,8 +45,8 @@ def main(world: str, url: str, count: str, *how: str) -> None:
 
 async def _in_loop(url: str, found: Found) -> None:
     async with httpx.AsyncClient(transport=outlast.AsyncTransport(), timeout=60.0) as client:
-        for _ in found.turns():
-            found.note(await client.get(url))
+        for asked in found.turns(url):
+            found.note(await client.get(asked))
 
 
 class Found:
@@ -58,14 +58,14 @@ class Found:
         self.statuses: list[int] = []
         self.report = ""
 
-    def turns(self) -> Iterator[None]:
-        """One for each request."""
+    def turns(self, url: str) -> Iterator[str]:
+        """The URLs to ask."""
         for number in range(WARM + self.count):
             if number == WARM:
                 self.slowest, self.statuses = 0.0, []
                 os.access(MARK, os.F_OK)
             began = time.monotonic()
-            yield
+            yield url.partition("?")[0] if number < WARM else url
             self.slowest = max(self.slowest, time.monotonic() - began)
         os.access(MARK, os.F_OK)
 
