@@ -7,18 +7,23 @@ from tests.event_samples import ADDRESS, TARGET
 
 
 class Table:
-    """Stands for the endpoint table: counts how often it is asked."""
+    """Stands for the endpoint table: keeps what it was asked for."""
 
     def __init__(self, *endpoints: EndpointSnapshot) -> None:
         self.endpoints = endpoints
-        self.asked = 0
+        self.taken: list[Snapshot] = []
+
+    @property
+    def asked(self) -> int:
+        """How often."""
+        return len(self.taken)
 
     def snapshot(self) -> Snapshot:
-        self.asked += 1
         target = TargetSnapshot(
             target=TARGET, endpoints=self.endpoints, panic=True, retry_budget_left=12.5
         )
-        return Snapshot(at=100.0, targets=(target,))
+        self.taken.append(Snapshot(at=100.0, targets=(target,)))
+        return self.taken[-1]
 
 
 def healthy(address: str = ADDRESS) -> EndpointSnapshot:

@@ -183,6 +183,15 @@ def test_gauges_of_a_snapshot_end_when_an_endpoint_leaves() -> None:
     assert len(left.points("outlast.endpoint.standing")) == 3
 
 
+def test_a_snapshot_that_was_read_is_let_go() -> None:
+    """It is as large as the table."""
+    table = Table(healthy())
+    with counting(snapshot=table.snapshot) as reader:
+        Collected(reader)
+        alone = [Table(healthy()).snapshot()]
+        assert sys.getrefcount(table.taken[0]) == sys.getrefcount(alone[0])
+
+
 def test_what_can_be_summed_is() -> None:
     with counting(snapshot=Table(healthy()).snapshot) as reader:
         found = Collected(reader)

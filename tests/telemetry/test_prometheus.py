@@ -180,6 +180,7 @@ def test_gauges_of_a_snapshot() -> None:
     assert told[f'outlast_endpoint_weight{{address="{OTHER}",{OF}}}'] == 0.5
     assert told[f'outlast_endpoint_suspect{{address="{OTHER}",{OF}}}'] == 1
     assert told[f"outlast_endpoint_check_up{{{AT},{OF}}}"] == 1
+    assert f'outlast_endpoint_check_up{{address="{OTHER}",{OF}}}' not in told  # nobody checks it
     assert told[f'outlast_endpoint_connections{{{AT},state="active",{OF}}}'] == 2
     assert told[f'outlast_endpoint_connections{{{AT},state="idle",{OF}}}'] == 6
     assert told[f"outlast_target_panic{{{OF}}}"] == 1

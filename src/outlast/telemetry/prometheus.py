@@ -30,7 +30,6 @@ except ImportError as error:
 
 __all__ = ["PrometheusMetrics", "subscribe"]
 
-Series = tuple["Counter | Histogram", tuple[str, ...]]
 MULTI_PROCESS = ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir")
 
 
@@ -57,7 +56,8 @@ class PrometheusMetrics:
         self._registry = registry
         self._labels = Labels()
         self._removes = not any(name in os.environ for name in MULTI_PROCESS)
-        self._series: dict[tuple[str, str], set[Series]] = {}  # of each endpoint
+        self._children: dict[_Series, _Metric] = {}  # the client's own look-up takes longer
+        self._series: dict[tuple[str, str], list[_Series]] = {}  # of each endpoint
         self._fed: dict[type[OutlastEvent], list[tuple[Measure[OutlastEvent], _Metric]]] = {}
         self._registered: list[_Metric | _States] = []
         try:
@@ -102,27 +102,33 @@ class PrometheusMetrics:
                 self._feed(measure, metric, event)
             if isinstance(event, events.EndpointLeft) and self._removes:
                 self._labels.left(event.target, event.address)
-                for series, values in self._series.pop((event.target, event.address), ()):
-                    series.remove(*values)
+                for series in self._series.pop((event.target, event.address), ()):
+                    metric, values = series
+                    metric.remove(*values)
+                    del self._children[series]
 
     def _feed(self, measure: Measure[OutlastEvent], metric: _Metric, event: OutlastEvent) -> None:
         amount = measure.amount(event)
         if amount is None:
             return
         values = (self._labels.target(event.target), *measure.values(event))
+        address = ""
         if measure.by_address:
-            written = str(getattr(event, "address", ""))
-            address = self._labels.address(event.target, written)
+            address = self._labels.address(event.target, str(getattr(event, "address", "")))
             values = (*values, address)
+        child = self._children.get((metric, values))
+        if child is None:
+            child = self._children[metric, values] = metric.labels(*values)
             if address and self._removes:
-                self._series.setdefault((event.target, address), set()).add((metric, values))
-        if isinstance(metric, Histogram):
-            metric.labels(*values).observe(amount)
+                self._series.setdefault((event.target, address), []).append((metric, values))
+        if isinstance(child, Histogram):
+            child.observe(amount)
         else:
-            metric.labels(*values).inc(amount)
+            child.inc(amount)
 
 
 _Metric = Counter | Histogram
+_Series = tuple[_Metric, tuple[str, ...]]
 
 
 def _metric(measure: Measure[OutlastEvent], registry: CollectorRegistry) -> _Metric:
