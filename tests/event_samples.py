@@ -42,8 +42,8 @@ def of_endpoints() -> list[events.OutlastEvent]:
         ejected(),
         events.EndpointReturned(at=15.5, target=TARGET, address=ADDRESS, why="answered", after=5.5),
         events.CheckChanged(at=1.0, target=TARGET, address=ADDRESS, up=False, why="status 500"),
-        events.PanicBegan(at=1.0, target=TARGET, priority=0, out=3, endpoints=4),
-        events.PanicEnded(at=9.0, target=TARGET, priority=0, after=8.0),
+        events.PanicBegan(at=1.0, target=TARGET, out=3, endpoints=4),
+        events.PanicEnded(at=9.0, target=TARGET, after=8.0),
     ]
 
 

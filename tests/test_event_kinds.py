@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import pickle
 import re
 
@@ -10,16 +11,16 @@ import pytest
 
 from outlast import event_kinds, events
 from outlast.events import KINDS, OutlastEvent
-from tests.event_samples import dial_failed, finished, one_of_each
+from tests.event_samples import dial_failed, ejected, finished, one_of_each
 
 SENTENCES = """
 dns://orders:8080: 10.0.0.1:8080 joined
 dns://orders:8080: 10.0.0.1:8080 left
-dns://orders:8080: 10.0.0.1:8080 ejected for 5.0 s: 3 connects in a row failed (connect_failures, 1)
+dns://orders:8080: 10.0.0.1:8080 ejected for 5.0 s: 3 connects in a row failed (connect_failures)
 dns://orders:8080: 10.0.0.1:8080 returned after 5.5 s: answered
 dns://orders:8080: 10.0.0.1:8080 checked down: status 500
-dns://orders:8080: panic: 3 of 4 out (priority 0)
-dns://orders:8080: panic over after 8.0 s (priority 0)
+dns://orders:8080: panic: 3 of 4 out
+dns://orders:8080: panic over after 8.0 s
 dns://orders:8080: orders looked up in 2.0 ms: 10.0.0.1, 10.0.0.2
 dns://orders:8080: connect to 10.0.0.1:8080 failed in 1.0 ms: refused [ECONNREFUSED]
 dns://orders:8080: 10.0.0.1:8080 connected in 2.0 ms, handshake in 20.0 ms, 2 dials
@@ -58,6 +59,8 @@ def test_other_words() -> None:
     assert "in 1.0 ms: no answer" in str(dial_failed(errno=None))
     assert str(finished(status=None, error="ReadTimeout")).endswith("2 attempts: ReadTimeout")
     assert "[98765]" in str(dial_failed(errno=98765))
+    assert "ejected until its check passes: " in str(dataclasses.replace(ejected(), until=math.inf))
+    assert "would be ejected (dry run) for" in str(ejected(enforced=False))
     waited = events.PoolWaited(at=1.0, target="t", seconds=5.0, granted=False)
     assert str(waited).endswith("for a connection in vain")
     slow = dataclasses.replace(finished(), seconds=2.5, attempts=1)
@@ -80,7 +83,7 @@ def test_each_is_a_small_frozen_value(event: OutlastEvent) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_field_is_explained_or_says_it_all(kind: type[OutlastEvent]) -> None:
     """Fields whose name says it all are left out of the docstrings."""
-    plain = {"at", "target", "address", "why", "up", "priority", "method", "local_port", "name"}
+    plain = {"at", "target", "address", "why", "up", "method", "local_port", "name"}
     plain |= {"errno", "status", "attempt", "seconds"}
     names = {field.name for field in dataclasses.fields(kind)}
     explained = set(re.findall(r"`(\w+)`", kind.__doc__ or ""))

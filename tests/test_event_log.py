@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
+import math
 
 import pytest
 
@@ -89,7 +91,7 @@ def test_a_level_and_a_logger_of_ones_own(caplog: pytest.LogCaptureFixture) -> N
 def test_what_the_logger_drops_is_not_formatted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.ERROR)
+    caplog.set_level(logging.ERROR, "outlast.events")
     monkeypatch.setattr("outlast.event_log.fields", None)
     with log_events() as subscription:
         emit(ejected())
@@ -107,3 +109,8 @@ def test_fields_clash_with_nothing_and_go_into_json(event: OutlastEvent) -> None
 
 def test_progress_is_in_words() -> None:
     assert fields(attempt_failed())["outlast_progress"] == "sent, no response"
+
+
+def test_infinity_is_none() -> None:
+    forever = dataclasses.replace(ejected(), until=math.inf)
+    assert fields(forever)["outlast_until"] is None

@@ -13,6 +13,7 @@ Refuses to hold anything that changes, or that keeps a connection alive.
 from __future__ import annotations
 
 import errno as errno_names
+import math
 from dataclasses import dataclass
 
 from outlast.core.classify import Progress
@@ -84,8 +85,8 @@ class EndpointEjected(OutlastEvent):
     """An endpoint is used last from now on, or, in a dry run (`enforced` False), would be.
 
     `rule`: which one, as in `Policy.dry_run`. `evidence`: "answers" (panic overrides it) or
-    "death" (panic does not). `until`: when its one trial is due, as `at`. `times`: how often in a
-    row, this time included.
+    "death" (panic does not). `until`: when its one trial is due, as `at`; `math.inf`: when its
+    active check passes. `times`: 1 for the shortest time out, one more for each doubling.
     """
 
     address: str
@@ -99,7 +100,8 @@ class EndpointEjected(OutlastEvent):
     def _words(self) -> str:
         verb = "ejected" if self.enforced else "would be ejected (dry run)"
         span = self.until - self.at
-        return f"{self.address} {verb} for {span:.1f} s: {self.why} ({self.rule}, {self.times})"
+        end = "until its check passes" if span == math.inf else f"for {span:.1f} s"
+        return f"{self.address} {verb} {end}: {self.why} ({self.rule})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,26 +130,24 @@ class CheckChanged(OutlastEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanicBegan(OutlastEvent):
-    """More than half of the endpoints of a priority are out: what was ejected on its answers is
-    used again. `out` of `endpoints` are."""
+    """More than half of the endpoints (of one priority) are out: what was ejected on its answers
+    is used again. `out` of `endpoints`, of all priorities, are."""
 
-    priority: int
     out: int
     endpoints: int
 
     def _words(self) -> str:
-        return f"panic: {self.out} of {self.endpoints} out (priority {self.priority})"
+        return f"panic: {self.out} of {self.endpoints} out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanicEnded(OutlastEvent):
-    """At least half of the endpoints of a priority are in again. `after`: seconds of panic."""
+    """At least half of the endpoints are in again. `after`: seconds of panic."""
 
-    priority: int
     after: float
 
     def _words(self) -> str:
-        return f"panic over after {self.after:.1f} s (priority {self.priority})"
+        return f"panic over after {self.after:.1f} s"
 
 
 # -- connections -------------------------------------------------------------------------------

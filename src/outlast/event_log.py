@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from enum import Enum
 
 from outlast import events
@@ -79,5 +80,7 @@ def fields(event: OutlastEvent) -> dict[str, object]:
     told: dict[str, object] = {"outlast_event": type(event).__name__}
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
-        told[f"outlast_{field.name}"] = str(value) if isinstance(value, Enum) else value
+        if isinstance(value, Enum):
+            value = str(value)
+        told[f"outlast_{field.name}"] = None if value == math.inf else value  # JSON has none
     return told

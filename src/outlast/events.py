@@ -81,6 +81,8 @@ __all__ = [
 log = logging.getLogger("outlast")
 
 E = TypeVar("E", bound=OutlastEvent)
+F = TypeVar("F", bound=OutlastEvent)
+G = TypeVar("G", bound=OutlastEvent)
 
 
 class Subscription:
@@ -164,7 +166,15 @@ def emit(event: OutlastEvent) -> None:
 @overload
 def subscribe(call: Callable[[OutlastEvent], object], /) -> Subscription: ...
 @overload
-def subscribe(call: Callable[[E], object], /, *kinds: type[E]) -> Subscription: ...
+def subscribe(call: Callable[[E], object], kind: type[E], /, *kinds: type[E]) -> Subscription: ...
+@overload
+def subscribe(
+    call: Callable[[E | F], object], kind: type[E], other: type[F], /
+) -> Subscription: ...
+@overload
+def subscribe(
+    call: Callable[[E | F | G], object], kind: type[E], other: type[F], third: type[G], /
+) -> Subscription: ...
 def subscribe(call: Callable[[Any], object], /, *kinds: type[OutlastEvent]) -> Subscription:
     """Have `call` told of these kinds of event, or of all, until the subscription is cancelled.
 

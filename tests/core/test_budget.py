@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
-from outlast.core.budget import RedialBucket, RetryBudget, WindowCount
+from outlast.core.budget import BudgetPlan, RedialBucket, RetryBudget, WindowCount
 from tests.core.world import drained
 
 
@@ -177,3 +180,39 @@ def test_other_figures() -> None:
     for _ in range(10):
         budget.request(0.0)
     assert takes(budget, 0.0) == 6
+
+
+# --- figures of a call's own ------------------------------------------------------------------
+
+
+def test_a_call_may_bring_figures_of_its_own() -> None:
+    """To one count: what others have taken is gone for it too."""
+    budget = RetryBudget()
+    for _ in range(100):
+        budget.request(0.0)
+    assert budget.left(0.0) == 50.0
+    assert budget.left(0.0, BudgetPlan(0.5, 0.0)) == 50.0
+    assert budget.left(0.0, BudgetPlan(0.0, 0.1)) == 1.0
+    assert budget.take(0.0, BudgetPlan(0.0, 0.1))
+    assert not budget.take(0.0, BudgetPlan(0.0, 0.1))
+    assert budget.left(0.0) == 49.0
+
+
+def test_nothing_is_granted_where_the_call_forbids_it() -> None:
+    assert not RetryBudget().take(0.0, BudgetPlan(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        ((-0.1, 3), "ratio -0.1 is not a number from 0; write (0.2, 3.0)"),
+        ((math.inf, 3), "ratio inf"),
+        ((math.nan, 3), "ratio nan"),
+        ((True, 3), "ratio True"),
+        ((0.2, "3"), "per_second '3'"),
+    ],
+)
+def test_figures_that_make_no_sense_are_refused(figures: tuple[Any, Any], text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        BudgetPlan(*figures)
+    assert str(caught.value).startswith(f"retry_budget: {text}")

@@ -11,9 +11,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from outlast.core.backoff import Backoff
-from outlast.core.call import MAX_UNSENT, Accept, Await, Call, CallPlan, Failure, GiveUp, Next, Try
+from outlast.core.call import (
+    MAX_UNSENT,
+    Accept,
+    Await,
+    Call,
+    CallPlan,
+    Failure,
+    GiveUp,
+    Next,
+    Repeat,
+    Try,
+)
 from outlast.core.classify import Progress
 from outlast.core.deadline import Deadline
+from outlast.core.upstream import SILENT, Upstream
 
 TINY = 1e-9  # seconds, of rounding
 CAP = 3.0  # the longest Retry-After that is waited for
@@ -54,6 +66,9 @@ class CallMachine(RuleBasedStateMachine):
         replayable=st.sampled_from([True, True, True, True, False]),
         repeats=st.sampled_from([9, 9, 9, 1, 0]),
         seed=st.integers(0, 9),
+        least=st.sampled_from([0.0, 0.0, 0.25]),
+        patience=st.sampled_from([math.inf] * 4 + [0.5]),
+        dry=st.sampled_from([frozenset[Repeat]()] * 4 + [frozenset({each}) for each in Repeat]),
     )
     def begin(
         self,
@@ -63,17 +78,28 @@ class CallMachine(RuleBasedStateMachine):
         replayable: bool,
         repeats: int,
         seed: int,
+        least: float,
+        patience: float,
+        dry: frozenset[Repeat],
     ) -> None:
         self.now = 100.0
+        self.least, self.stops, self.dry = least, self.now + patience, dry
         self.safe, self.replayable, self.attempts = safe, replayable, attempts
         self.deadline = Deadline.after(timeout, self.now)
         self.purse = Purse(repeats)
         statuses, named = frozenset({429, 503}), frozenset({NAMED})
-        plan = CallPlan(attempts, self.deadline, statuses, safe, replayable, WAIT.delay, CAP, named)
+        plan = CallPlan(
+            *(attempts, self.deadline, statuses, safe, replayable, WAIT.delay, CAP, named, least),
+            stop=lambda requests, wait, now: now + wait >= self.stops,
+            count_only=dry,
+        )
         self.call = Call(plan, self.purse, Random(seed))
         self.out = {0: Attempt(self.now)}
         self.begun = 1
         self.written = 0
+        self.elsewhere = 0  # requests that a router has made beyond ours
+        self.forbidden = False
+        self.hedges = 0
         self.maybe_done = 0  # requests that the server may have acted upon, statuses apart
         self.paid = 0
         self.unsent = 0
@@ -125,8 +151,11 @@ class CallMachine(RuleBasedStateMachine):
         data=st.data(),
         progress=st.sampled_from([Progress.SENT] * 4 + list(Progress)),
         final=st.sampled_from([False, False, False, True]),
+        wanted=st.sampled_from([None] * 4 + [True, False]),
     )
-    def an_attempt_fails(self, data: st.DataObject, progress: Progress, final: bool) -> None:
+    def an_attempt_fails(
+        self, data: st.DataObject, progress: Progress, final: bool, wanted: bool | None
+    ) -> None:
         """NOT_SENT may also be learnt after writing: GOAWAY says that it was not acted upon."""
         number = data.draw(st.sampled_from(self.running()))
         attempt = self.out[number]
@@ -139,9 +168,12 @@ class CallMachine(RuleBasedStateMachine):
         if final and progress is not Progress.NOT_SENT and self.limit is None:
             self.limit = number
         free = progress is Progress.NOT_SENT
-        right = free or (progress is Progress.SENT and self.safe)
-        room = self.room_for_one_unsent() if free else self.room_for_one_more(None)
-        step = self.call.failed(number, Failure(progress, final), self.now)
+        right = free or (progress is Progress.SENT and self.safe and wanted is not False)
+        if free:
+            room = self.room_for_one_unsent() and Repeat.UNSENT not in self.dry
+        else:
+            room = self.room_for_one_more(None, Repeat.UNANSWERED)
+        step = self.call.failed(number, Failure(progress, final, wanted=wanted), self.now)
         if isinstance(step, Try):
             assert right
             assert not final
@@ -156,15 +188,27 @@ class CallMachine(RuleBasedStateMachine):
         data=st.data(),
         status=st.sampled_from([200, 429, 503, 503, 503, NAMED, NAMED]),
         wait=st.sampled_from([None] * 6 + [0.0, 0.2, 1.0, CAP, CAP + 0.1, math.inf]),
+        upstream=st.sampled_from([SILENT] * 6 + [Upstream(2), Upstream(4), Upstream(stop="x")]),
+        wanted=st.sampled_from([None] * 4 + [True, False]),
     )
-    def an_attempt_is_answered(self, data: st.DataObject, status: int, wait: float | None) -> None:
+    def an_attempt_is_answered(
+        self,
+        data: st.DataObject,
+        status: int,
+        wait: float | None,
+        upstream: Upstream,
+        wanted: bool | None,
+    ) -> None:
         number = data.draw(st.sampled_from(self.running()))
         self.a_byte_of(self.out.pop(number))
         self.answers.append(number)
         self.maybe_done += status != NAMED
-        right = status == NAMED or (self.safe and status in (429, 503))
-        room = self.room_for_one_more(wait)
-        step = self.call.answered(number, status, wait, self.now)
+        self.elsewhere += upstream.attempts - 1
+        right = status == NAMED or (self.safe and (status in (429, 503) or wanted is True))
+        right = right and wanted is not False
+        self.forbidden |= bool(right and self.replayable and upstream.stop)
+        room = self.room_for_one_more(wait, Repeat.STATUS)
+        step = self.call.answered(number, status, wait, self.now, upstream=upstream, wanted=wanted)
         if isinstance(step, Try):
             assert right
             assert self.replayable
@@ -172,7 +216,7 @@ class CallMachine(RuleBasedStateMachine):
             assert wait is None or (wait <= CAP and wait <= step.at - self.now <= 1.1 * wait + TINY)
         elif right and self.replayable and not self.trusted() and not (self.out and wait):
             assert not room
-        if status == 200:
+        if status == 200 and wanted is None:
             assert step == Accept(number, "an answer")
         self.obey(step, free=False)
 
@@ -182,7 +226,7 @@ class CallMachine(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(self.running()))
         self.a_byte_of(self.out[number])
         self.out[number].suspect = True
-        room = self.room_for_one_more(0.0) and not self.trusted()
+        room = self.room_for_one_more(0.0, Repeat.SUSPECT) and not self.trusted()
         step = self.call.suspect(number, self.now)
         if isinstance(step, Try):
             assert self.safe
@@ -193,20 +237,44 @@ class CallMachine(RuleBasedStateMachine):
             assert not (room and self.safe and self.replayable)
         self.obey(step, free=False)
 
-    def room_for_one_more(self, wait: float | None) -> bool:
+    @precondition(lambda self: not self.over() and self.running())
+    @rule(data=st.data())
+    def an_attempt_is_late(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(self.running()))
+        self.a_byte_of(self.out[number])
+        alone = len(self.out) == 1 and not self.out[number].suspect
+        room = self.room_for_one_more(0.0, Repeat.HEDGE) and alone
+        first = not self.hedges
+        step = self.call.hedge(number, self.now)
+        if alone and self.safe and self.replayable:
+            self.hedges += 1
+        if isinstance(step, Try):
+            assert self.safe
+            assert self.replayable
+            assert first
+            assert alone
+            assert step.at == self.now
+        else:
+            assert isinstance(step, Await)
+            assert not (room and first and self.safe and self.replayable)
+        self.obey(step, free=False)
+
+    def room_for_one_more(self, wait: float | None, rule: Repeat) -> bool:
         """Whether all limits surely allow one more request after `wait`, or after any back-off."""
         longest = WAIT.cap if wait is None else wait
         return (
             self.room_for_one_unsent()
-            and self.written < self.attempts
+            and rule not in self.dry
+            and self.written + self.elsewhere < self.attempts
             and longest <= CAP
-            and self.now + longest < self.deadline.at
+            and self.now + 1.1 * longest + self.least + TINY < self.deadline.at
+            and self.now + 1.1 * longest + TINY < self.stops
             and self.purse.granted < self.purse.repeats
         )
 
     def room_for_one_unsent(self) -> bool:
-        within = self.unsent <= MAX_UNSENT and not self.deadline.expired(self.now)
-        return self.limit is None and within
+        within = self.now + self.least + TINY < self.deadline.at and self.now < self.stops
+        return self.limit is None and within and not self.forbidden and self.unsent <= MAX_UNSENT
 
     def a_byte_of(self, attempt: Attempt) -> None:
         if not attempt.written:
@@ -219,24 +287,38 @@ class CallMachine(RuleBasedStateMachine):
     def obey(self, step: Next, *, free: bool) -> None:
         if isinstance(step, Await):
             assert self.out, "nobody is out, and nothing is decided"
+            self.held_back(step)
         elif isinstance(step, Try):
+            assert self.call.held_back is None
             self.start(step, free=free)
         elif isinstance(step, Accept):
             assert step.number in self.answers
             assert step.number == self.answers[-1]
+            self.held_back(step)
             self.ended = step
         else:
+            self.held_back(step)
             self.give_up(step)
+
+    def held_back(self, step: Await | Accept | GiveUp) -> None:
+        """A dry run is told as such, and nothing else is."""
+        rule = self.call.held_back
+        assert (rule is not None) == ("a dry run" in step.why)
+        assert rule is None or rule in self.dry
 
     def start(self, step: Try, *, free: bool) -> None:
         assert step.number == self.begun
         assert self.now <= step.at < self.deadline.at
+        assert step.at + self.least <= self.deadline.at + TINY
+        assert step.at < self.stops
+        assert step.rule not in self.dry
+        assert not self.forbidden
         assert step.at == self.now or not self.out, "nobody hears those that are out"
         assert self.limit is None
         assert self.unsent <= MAX_UNSENT
         if not free:
             self.paid += 1
-            assert self.written < self.attempts
+            assert self.written + self.elsewhere < self.attempts
         self.out[step.number] = Attempt(step.at)
         self.begun += 1
 
@@ -252,7 +334,7 @@ class CallMachine(RuleBasedStateMachine):
     def the_limits_hold(self) -> None:
         if not hasattr(self, "call"):
             return
-        assert sum(not one.suspect for one in self.out.values()) <= 1
+        assert sum(not one.suspect for one in self.out.values()) <= 1 + (self.hedges > 0)
         assert self.purse.granted == self.paid
         assert self.begun <= 1 + self.paid + self.unsent
         if not self.safe:

@@ -98,3 +98,38 @@ def test_the_oldest_sample_goes_first() -> None:
     for _ in range(REFRESH):
         latency.add(0.001)
     assert latency.p95() == 0.001
+
+
+@given(
+    st.lists(st.floats(0.0, 10.0), min_size=1, max_size=60),
+    st.sampled_from([0.01, 0.5, 0.9, 0.95, 0.99, 0.999]),
+    st.sampled_from([0, 1]),
+)
+def test_a_quantile_is_the_nearest_rank(samples: list[float], fraction: float, spare: int) -> None:
+    """Of the samples, and of spare ones that are longer than all."""
+    found = of(*samples).quantile(fraction, spare=spare)
+    assert found is not None
+    wanted = fraction * (len(samples) + spare)
+    reached = sum(sample <= found for sample in samples)
+    assert reached >= wanted - 1e-9 or found == max(samples)
+    assert sum(sample < found for sample in samples) < wanted
+
+
+def test_quantiles_of_different_fractions_are_told_apart() -> None:
+    latency = of(*map(float, range(1, 21)))
+    assert latency.quantile(0.5) == 10.0
+    assert latency.quantile(0.5, spare=1) == 11.0
+    assert latency.quantile(0.95) == 19.0
+    assert latency.quantile(0.95, spare=1) == 20.0
+    assert latency.quantile(0.5) == 10.0
+
+
+def test_a_ring_is_as_long_as_it_is_asked_to_be() -> None:
+    latency = Latency(4)
+    for sample in range(10):
+        latency.add(float(sample))
+    assert len(latency) == 4
+    assert Latency(4).quantile(0.5) is None
+    for _ in range(REFRESH):
+        latency.add(7.0)
+    assert latency.quantile(0.01) == 7.0

@@ -338,6 +338,22 @@ def test_repeats_that_our_own_link_lost_do_not_count_until_there_is_one_more() -
     assert on_time(watch, replace(more, sent=0.1), 11.1) is SUSPECT
 
 
+def test_after_an_excuse_a_late_ack_tells_nothing_until_the_peer_was_heard() -> None:
+    """Nothing may have been sent since: the kernel repeats up to two seconds later."""
+    repeated = replace(UNACKED, backoff=3, sent=0.5, heard=6.0)
+    watch = excused(repeated)
+    for now in (10.5, 11.0, 11.5):
+        watch.next_look = now
+        assert watch.look(replace(repeated, heard=now), now, alternative=True) is QUIET
+    watch.next_look = 12.0
+    assert watch.look(replace(SLOW, heard=0.1), 12.0, alternative=True) is ALIVE
+    watch.sent(12.0)
+    for now in (12.1, 12.3):
+        watch.next_look = now
+        found = watch.look(replace(UNACKED, heard=now - 11.9), now, alternative=True)
+    assert found is SUSPECT
+
+
 def test_probes_that_our_own_link_lost_do_not_count_until_two_more_are_unanswered() -> None:
     silent = replace(SLOW, probes=4, heard=6.0)
     watch = excused(silent)

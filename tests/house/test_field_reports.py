@@ -1,6 +1,7 @@
 """Reports from the field are tests that go by their ids, so that each can be found and run.
 
-Here those about proxies and TLS, cancellation, leaks and exhausted pools, fork and threads.
+Here those about dead peers, idle connections and HTTP/2; proxies and TLS, cancellation, leaks and
+exhausted pools, fork and threads.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 from tests.house.sources import Source, functions, made_up, suite
 
-REPORTS = range(65, 74)
+REPORTS = (*range(15, 43), *range(65, 74))
 
 
 def untold(sources: Iterable[Source]) -> set[int]:

@@ -33,6 +33,26 @@ async def pause(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await writer.drain()
 
 
+async def pause_uploads(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """HTTP/1.1 in brief: answers a request without a body at once; of another it reads nothing for
+    as many seconds as its path says, then all of it, and says how many bytes they were."""
+    while True:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return
+        first, *fields = head.decode().lower().split("\r\n")
+        told = dict(field.split(": ", 1) for field in fields if field)
+        size = left = int(told.get("content-length", "0"))
+        if size:
+            await asyncio.sleep(float(first.split()[1].strip("/")))
+        while left and (data := await reader.read(min(left, 1 << 20))):
+            left -= len(data)
+        body = b"%d" % (size - left)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+
+
 async def shout(
     scope: dict[str, Any],
     receive: Callable[[], Awaitable[dict[str, Any]]],

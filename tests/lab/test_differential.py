@@ -74,6 +74,30 @@ def test_brief_rows(row: Row, figures: Callable[[str], None]) -> None:
     compare(row, real[row.name], simulated[row.name], figures)
 
 
+# {idle, data in flight, zero window} x {keepalive, user timeout, both}: seconds; None: never.
+DEATHS: dict[str, float | None] = {
+    "idle, keepalive 1/1/3": 4.0,
+    "idle, UT 2500": None,
+    "idle, keepalive 1/1/9, UT 2500": 3.0,
+    "in flight, keepalive 1/1/3": None,
+    "in flight, UT 2500": 2.9,
+    "in flight, keepalive 1/1/3, UT 2500": 2.9,
+    "zero window, keepalive 1/1/3": None,
+    "zero window, UT 2500": 2.6,
+    "zero window, keepalive 1/1/3, UT 2500": 2.6,
+}
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_fr27_a_connection_dies_when_it_is_known_to(name: str) -> None:
+    """The clock of an idle one began when it was last heard, up to 0.3 s before the cut."""
+    need_lab()
+    first, wanted = results(False)[0][name].first, DEATHS[name]
+    assert (first is None) is (wanted is None)
+    if first is not None and wanted is not None:
+        assert first[0] == pytest.approx(wanted, abs=0.4)
+
+
 @pytest.mark.skipif(not FULL, reason="two and a half minutes: make differential")
 @pytest.mark.parametrize("row", known(LONG))
 def test_long_rows(row: Row, figures: Callable[[str], None]) -> None:

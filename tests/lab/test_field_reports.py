@@ -1,4 +1,4 @@
-"""Field reports of groups A, B and J that need a real kernel, one test each.
+"""Field reports of groups A, B, C and J that need a real kernel, one test each.
 
 Those whose network must be scripted second by second (FR-04, FR-05, FR-06, FR-10, FR-11, FR-12,
 FR-14) stand beside the dialler's tests; FR-01 and FR-13 are incident A itself.
@@ -7,9 +7,12 @@ FR-14) stand beside the dialler's tests; FR-01 and FR-13 are incident A itself.
 from __future__ import annotations
 
 import errno
+import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -136,6 +139,38 @@ def test_fr16_restart_and_power_loss(lab: KernelLab) -> None:
         began = time.monotonic()
         assert client.get(service.url).status_code == 200
         assert time.monotonic() - began < 1.5
+
+
+@pytest.mark.parametrize("through", ["directly", "proxy"])
+@pytest.mark.parametrize("world", ["threads", "asyncio", "trio"])
+def test_fr30_keepalive_stands_on_every_socket(lab: KernelLab, world: str, through: str) -> None:
+    """As the kernel reads it back, in threads and in loops, directly and through a proxy."""
+    pod = lab.node("a").pod()  # it answers to a proxy's kind of request, too
+    pod.wait_ready()
+    options: dict[str, Any] = {"policy": outlast.Policy(keepalive=(7, 2, 4))}
+    url = pod.url if through == "directly" else "http://orders.test/"
+    if through == "proxy":
+        options["proxy"] = pod.url
+    sockets = []
+
+    async def in_loop() -> None:
+        async with httpx.AsyncClient(transport=outlast.AsyncTransport(**options)) as client:
+            sockets.append(standing(await client.get(url)))
+
+    def standing(answer: httpx.Response) -> tuple[int, ...]:
+        assert answer.status_code == 200
+        sock = answer.extensions["network_stream"].get_extra_info("socket")
+        names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+        values = [sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names]
+        return (sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), *values)
+
+    with lab.running():
+        if world == "threads":
+            with httpx.Client(transport=outlast.Transport(**options)) as client:
+                sockets.append(standing(client.get(url)))
+        else:
+            anyio.run(in_loop, backend=world)
+    assert sockets == [(1, 7, 2, 4)]
 
 
 def test_fr61_a_race_really_starts(lab: KernelLab) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
 import httpx
-import pytest
 
 import outlast
 from outlast.net.kernel import kernel
@@ -21,6 +20,7 @@ from outlast.net.run import run_sync, sleep_until
 from outlast.testing import KernelLab
 from outlast.testing.node import Node
 from outlast.testing.service import Service
+from tests.lab import handlers
 from tests.lab.wire import PATIENCE
 
 FULL = bool(os.environ.get("OUTLAST_FULL"))
@@ -87,6 +87,11 @@ def bound() -> float:
     return 0.25 if os.getloadavg()[0] < 1.5 * (os.cpu_count() or 1) else 1.5
 
 
+def under_load() -> str:
+    """What a time has to be read with."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
 def each_on_its_own(client: httpx.Client, url: str, count: int) -> float:
     """So many GETs, each on a connection of its own: none is free while its answer is unread. The
     seconds of the slowest."""
@@ -101,16 +106,7 @@ def each_on_its_own(client: httpx.Client, url: str, count: int) -> float:
     return slowest
 
 
-@pytest.fixture(scope="module")
-def found() -> Iterator[dict[str, float]]:
-    """Seconds from the loss, printed at the end."""
-    seconds: dict[str, float] = {}
-    yield seconds
-    for name, value in seconds.items():
-        print(f"{name:50} {value:6.2f} s")  # noqa: T201  figures for make liveness
-
-
-def test_in_flight_when_the_machine_dies(lab: KernelLab, found: dict[str, float]) -> None:
+def test_in_flight_when_the_machine_dies(lab: KernelLab, figures: Callable[[str], None]) -> None:
     """All worlds at once: a request that its kernel never got, one that it had acknowledged."""
     results: dict[str, tuple[Asked, float]] = {}
 
@@ -159,12 +155,12 @@ def test_in_flight_when_the_machine_dies(lab: KernelLab, found: dict[str, float]
             thread.join(PATIENCE)
     assert len(results) == len(shops)
     for name, (_, seconds) in results.items():
-        found[name] = seconds
+        figures(f"answered elsewhere, {name}: {seconds:.2f} s after the loss")
         assert seconds < (1.0 if name.startswith("unacked") else 4.5 + 2.0)
 
 
 def test_a_pool_of_a_hundred_when_a_node_dies_while_it_is_idle(
-    lab: KernelLab, found: dict[str, float]
+    lab: KernelLab, figures: Callable[[str], None]
 ) -> None:
     """All succeed, none takes long: one finds it out, and the others are asked together."""
     shop = Shop(lab, "idle")
@@ -174,11 +170,13 @@ def test_a_pool_of_a_hundred_when_a_node_dies_while_it_is_idle(
         pause(1.2)
         shop.nodes[0].power_off()
         slowest = each_on_its_own(client, url, POOL)
-        found["slowest of 100 GETs on the idle pool"] = slowest
+        figures(f"slowest of 100 GETs on the idle pool: {slowest:.3f} s, {under_load()}")
         assert slowest <= bound()
 
 
-def test_posts_on_an_idle_pool_when_a_node_dies(lab: KernelLab, found: dict[str, float]) -> None:
+def test_posts_on_an_idle_pool_when_a_node_dies(
+    lab: KernelLab, figures: Callable[[str], None]
+) -> None:
     """Each is asked first, so that each is applied once: none meets the dead machine."""
     shop = Shop(lab, "posts")
     url = shop.service.url
@@ -191,7 +189,7 @@ def test_posts_on_an_idle_pool_when_a_node_dies(lab: KernelLab, found: dict[str,
             began = time.monotonic()
             assert client.post(url).status_code == 200
             slowest = max(slowest, time.monotonic() - began)
-        found["slowest of 20 POSTs on the idle pool"] = slowest
+        figures(f"slowest of 20 POSTs on the idle pool: {slowest:.3f} s, {under_load()}")
         assert slowest <= bound()
     applied: Any = [node.pods[0].counts()["methods"].get("POST", 0) for node in shop.nodes]
     assert applied == [0, 20]
@@ -221,3 +219,47 @@ def test_a_slow_answer_is_left_alone(lab: KernelLab) -> None:
     counts = [node.pods[0].counts() for node in shop.nodes]
     assert sum(each["requests"] for each in counts) == 50
     assert sum(each["connections"] for each in counts) == 50
+
+
+# -- a reader that pauses ------------------------------------------------------------------------
+
+SIZE = 20_000_000  # bytes; more than both kernels hold
+PAUSE = 60.0 if FULL else 6.0  # seconds
+HURRIED = outlast.Policy() if FULL else outlast.Policy(user_timeout=3.0, keepalive=(1, 1, 2))
+
+
+def test_an_upload_to_a_reader_that_pauses_goes_on(
+    lab: KernelLab, figures: Callable[[str], None]
+) -> None:
+    """Twice as long as the user timeout that stands while its window is open."""
+    pod = lab.node("slow").pod(raw=handlers.pause_uploads)
+    pod.wait_ready()
+    url, received = f"{pod.url}/{PAUSE:g}/", dict[str, tuple[str, float]]()
+
+    def work(world: str) -> None:
+        began = time.monotonic()
+        if world == "threads":
+            with httpx.Client(transport=outlast.Transport(policy=HURRIED), timeout=None) as client:
+                text = client.post(url, content=bytes(SIZE)).text
+        else:
+            text = anyio.run(upload, backend=world)
+        received[world] = text, time.monotonic() - began
+
+    async def upload() -> str:
+        transport = outlast.AsyncTransport(policy=HURRIED)
+        async with httpx.AsyncClient(transport=transport, timeout=None) as client:
+            return (await client.post(url, content=bytes(SIZE))).text
+
+    with lab.running():
+        threads = [threading.Thread(target=work, args=(world,)) for world in WORLDS]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PAUSE + 2 * PATIENCE)
+            assert not thread.is_alive()
+    told = ", ".join(f"{world} {took:.1f} s" for world, (_, took) in sorted(received.items()))
+    figures(f"20 MB to a reader that pauses for {PAUSE:g} s: {told}")
+    assert {world: text for world, (text, _) in received.items()} == dict.fromkeys(
+        WORLDS, str(SIZE)
+    )
+    assert pod.counts()["connections"] == len(WORLDS)

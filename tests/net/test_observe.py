@@ -78,8 +78,26 @@ def test_behind_a_pulled_cable_nobody_is_suspect_nor_dead() -> None:
         assert verdict is QUIET, now
     assert connection.trail.count("link?") == 18, "asked again with every second probe"
     connection.link = True
-    assert look(made, replace(SILENT, heard=41.0, probes=41), 41.0) is SUSPECT
-    assert look(made, replace(SILENT, heard=52.0, probes=52), 52.0) is DEAD
+    assert look(made, replace(SILENT, heard=41.0, probes=41), 41.0) is QUIET, "up since when?"
+    assert look(made, replace(SILENT, heard=42.0, probes=42), 42.0) is QUIET
+    assert look(made, replace(SILENT, heard=43.0, probes=43), 43.0) is SUSPECT
+    assert look(made, replace(SILENT, heard=54.0, probes=54), 54.0) is DEAD
+
+
+def test_what_was_sent_again_just_before_the_link_came_back_tells_nothing() -> None:
+    """The kernel repeats every two seconds by then: the next repeat is the first that counts."""
+    connection = Connection()
+    connection.link = False
+    made = observer(connection)
+    lost = replace(SLOW, unacked=1, heard=4.0, backoff=4, sent=1.9)
+    assert look(made, lost, 4.0) is QUIET
+    connection.link = True
+    again = replace(lost, backoff=5, sent=0.4)
+    for now in (4.5, 5.0, 5.5):
+        connection.sample = again
+        made.watch.next_look = now
+        assert made.look(now, alternative=True) is QUIET, now
+    assert look(made, replace(again, backoff=6, sent=0.1), 6.5) is SUSPECT
 
 
 def test_a_connection_that_has_ended_is_dead_whatever_our_link_says() -> None:

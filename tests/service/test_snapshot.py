@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 
 from outlast.service.snapshot import EndpointSnapshot, Snapshot, TargetSnapshot
 
 TABLE = """
 dns://orders:8080  (3 endpoints, 1 out, 1 trial, 812 calls, 23 repeats left, 50 extra dials left, \
-PANIC at priority 0)
+PANIC)
   endpoint       standing         weight  pending  latency    answered  notes
   10.0.0.1:8080  in                 1.00        2     3 ms  120 ms ago  8 connections (6 idle)
   10.0.0.2:8080  out, 4.2 s left    1.00        0        -       never  priority 1; eu-1a; node-2; \
-by death, 3 in a row: 3 connects failed; suspect; check down (refused)
+on death (connect_failures): 3 connects failed; ejected 3 times; suspect; check down (refused)
   10.0.0.3:8080  trial              0.10        1    1.5 s   250 s ago  check up; 1 connection
 
 static://10.9.0.1:80  (1 endpoint, 1 out, 1 call)
   endpoint     standing        weight  pending  latency  answered  notes
-  10.9.0.1:80  out, trial due    1.00        0        -     never  by answers: 5 times 503
+  10.9.0.1:80  out, trial due    1.00        0        -     never  on answers \
+(gateway_errors): 5 times 503; ejected 1 time
 """
 
 
-def made() -> Snapshot:
+def orders() -> TargetSnapshot:
     first = EndpointSnapshot(
         address="10.0.0.1:8080",
         pending=2,
@@ -34,6 +36,7 @@ def made() -> Snapshot:
         address="10.0.0.2:8080",
         standing="out",
         evidence="death",
+        rule="connect_failures",
         why="3 connects failed",
         until=104.2,
         ejections=3,
@@ -54,25 +57,32 @@ def made() -> Snapshot:
         check="up",
         connections=1,
     )
-    orders = TargetSnapshot(
+    return TargetSnapshot(
         target="dns://orders:8080",
         endpoints=(first, second, third),
-        panic=(0,),
+        panic=True,
         retry_budget_left=23.0,
         redials_left=50.0,
         calls=812,
     )
+
+
+def made() -> Snapshot:
     lone = EndpointSnapshot(
         address="10.9.0.1:80",
         standing="out",
         evidence="answers",
+        rule="gateway_errors",
         why="5 times 503",
         until=100.0,
         ejections=1,
     )
     return Snapshot(
         at=100.0,
-        targets=(orders, TargetSnapshot(target="static://10.9.0.1:80", endpoints=(lone,), calls=1)),
+        targets=(
+            orders(),
+            TargetSnapshot(target="static://10.9.0.1:80", endpoints=(lone,), calls=1),
+        ),
     )
 
 
@@ -89,21 +99,28 @@ def test_nothing_to_tell() -> None:
 def test_the_dictionary_for_programs() -> None:
     told = made().as_dict()
     assert json.loads(json.dumps(told)) == told
-    orders = told["targets"][0]
-    assert orders["panic"] == [0]
-    assert orders["endpoints"][1]["evidence"] == "death"
-    assert orders["endpoints"][0]["until"] is None
+    target = told["targets"][0]
+    assert target["panic"] is True
+    assert target["endpoints"][1]["evidence"] == "death"
+    assert target["endpoints"][0]["until"] is None
+
+
+def test_out_until_a_check_passes() -> None:
+    lone = EndpointSnapshot(address="10.9.0.1:80", standing="out", until=math.inf, check="down")
+    snapshot = Snapshot(at=1.0, targets=(TargetSnapshot(target="t", endpoints=(lone,)),))
+    assert "out, until checked" in str(snapshot)
+    assert "Infinity" not in json.dumps(snapshot.as_dict())
 
 
 def test_finding_the_way() -> None:
     snapshot = made()
     assert len(snapshot) == 2
     assert [each.target for each in snapshot] == ["dns://orders:8080", "static://10.9.0.1:80"]
-    orders = snapshot.get("dns://orders:8080")
-    assert orders is not None
-    assert orders.pending == 3
-    assert [orders.standing(word) for word in ("in", "out", "trial")] == [1, 1, 1]
-    found = orders.get("10.0.0.2:8080")
+    target = snapshot.get("dns://orders:8080")
+    assert target is not None
+    assert target.pending == 3
+    assert [target.standing(word) for word in ("in", "out", "trial")] == [1, 1, 1]
+    found = target.get("10.0.0.2:8080")
     assert found is not None
     assert found.node == "node-2"
-    assert (snapshot.get("dns://other:80"), orders.get("10.0.0.9:8080")) == (None, None)
+    assert (snapshot.get("dns://other:80"), target.get("10.0.0.9:8080")) == (None, None)

@@ -17,6 +17,7 @@ from typing_extensions import assert_type
 
 import outlast
 import outlast.httpx2
+from outlast.events import AttemptFailed, EndpointEjected, OutlastEvent
 from outlast.testing import SimNet
 
 
@@ -162,3 +163,28 @@ def durations() -> None:
     policy = outlast.Policy(deadline="250ms", connect_timeout="3s", unsafe_status={"POST": [503]})
     assert_type(policy.connect_timeout, float)
     assert_type({policy: 1}[policy], int)
+
+
+def told(event: OutlastEvent) -> None:
+    assert_type(event.target, str)
+
+
+def told_of_either(event: EndpointEjected | AttemptFailed) -> None:
+    assert_type(event.address, str)
+
+
+def told_of_one(event: EndpointEjected) -> None:
+    assert_type(event.until, float)
+
+
+def events(seen: list[OutlastEvent]) -> None:
+    with outlast.subscribe(told) as subscription:
+        assert_type(subscription, outlast.Subscription)
+        with subscription.muted():
+            pass
+    outlast.subscribe(told, EndpointEjected, AttemptFailed)
+    outlast.subscribe(told_of_one, EndpointEjected)
+    outlast.subscribe(told_of_either, EndpointEjected, AttemptFailed)
+    outlast.subscribe(seen.append, EndpointEjected, AttemptFailed, outlast.events.EndpointLeft)
+    outlast.subscribe(lambda event: event.rule, EndpointEjected).cancel()
+    outlast.log_events(EndpointEjected, logger="shop", level=20).cancel()

@@ -13,6 +13,7 @@ import httpx
 
 import outlast
 import outlast.httpx2
+from outlast.events import AttemptFailed, EndpointEjected
 
 
 def core(policy: outlast.Policy, client: httpx.Client) -> None:
@@ -56,6 +57,17 @@ def liveness(sock: socket.socket) -> None:
     outlast.watch(sock, abrt=True)  # type: ignore[call-arg]  # misspelt
     outlast.tune(sock, keepalive=5)  # type: ignore[arg-type]  # three figures
     outlast.tune(sock, user_timeout="11s")  # type: ignore[arg-type]  # a number
+
+
+def ejected(event: EndpointEjected) -> None:
+    event.until = 0.0  # type: ignore[misc]  # frozen
+    _ = event.status  # type: ignore[attr-defined]  # of an attempt
+
+
+def events() -> None:
+    outlast.subscribe(ejected)  # type: ignore[arg-type]  # it would be told of all
+    outlast.subscribe(ejected, AttemptFailed)  # type: ignore[arg-type]  # another kind
+    outlast.log_events(level="INFO")  # type: ignore[arg-type]  # a number
 
 
 def the_other_family() -> None:

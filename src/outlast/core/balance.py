@@ -22,7 +22,7 @@ from typing import Any, Literal, Union
 from outlast.core.choice import Choice, InTurn, Ordered, TwoChoices
 from outlast.core.endpoint import Endpoint, K
 from outlast.core.hashing import Maglev, Ring, Table
-from outlast.core.load import Load, in_flight_ratio, in_flight_score, ratio
+from outlast.core.load import Load, in_flight_odds, in_flight_score, odds
 
 __all__ = [
     "P2C",
@@ -100,9 +100,9 @@ def choice_of(balance: Balance) -> Choice[K]:
     if isinstance(balance, PickFirst):
         return Ordered()
     if isinstance(balance, LeastRequest):
-        return TwoChoices(in_flight_ratio, in_flight_score)
+        return TwoChoices(in_flight_odds, in_flight_score)
     if isinstance(balance, (P2C, ConsistentHash)):
-        return TwoChoices(ratio, Load.score)
+        return TwoChoices(odds, Load.score)
     raise ValueError(f"balance {balance!r}: give a strategy, such as P2C() or RoundRobin()")
 
 

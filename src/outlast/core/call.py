@@ -206,7 +206,7 @@ class Call:
         )
         if not verdict.repeat:
             return verdict.why
-        if False:
+        if failure.wanted is False and not unsent:
             return f"{verdict.why}; the policy's own condition does not repeat it"
         if failure.refused:
             verdict = Verdict(True, "refused before it was processed")

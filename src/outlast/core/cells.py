@@ -1,42 +1,79 @@
 """The lists that endpoints stand in: joining, leaving and choosing cost the same at any length.
 
-Three kinds, by what a strategy asks of them:
+Two kinds, by what a strategy asks of them:
 
-* `Urn`: drawn from at random, in proportion to weight. Weights are sorted into classes between
-  two powers of two; a class is drawn by its size, a member of it evenly, and kept with the
-  probability weight / class bound, which is at least a half. Costs as many steps as there are
-  classes (20 from 0.001 to 1,000), and nothing extra where all weights are equal. An alias table
-  (Walker, Vose) draws as fast, but is built anew whenever one endpoint goes or comes.
-* `Turns`: a heap of deadlines, earliest first (as Envoy's EDF scheduler for weighted round robin).
+* `Urn`: by weight. Weights are sorted into classes between two powers of two, so that within a
+  class evenly is nearly right: one of a class is kept with the chance weight / upper bound, which
+  is at least a half (`draw`), or passed by until such parts of its turns have added up to one
+  (`turn`). Costs as many steps as there are classes (20 from 0.001 to 1,000), and nothing extra
+  where all weights are equal. An alias table (Walker, Vose) draws as fast, and a heap of deadlines
+  (EDF, as Envoy's) takes turns; but the one is built anew whenever an endpoint goes or comes, and
+  the other costs more with every endpoint.
 * `Ranks`: a heap by a rank that does not move, best first.
 
-The heaps cost the logarithm of their length, in C: no endpoint beside the best is looked at.
 Refuses to know why an endpoint stands where it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Collection, Sequence
+from heapq import heapify, heappop, heappush
 from math import frexp, ldexp
 from random import Random
+from typing import Generic
 
 from outlast.core.endpoint import Cell, Endpoint, K
 
-__all__ = ["Entry", "Ranks", "Turns", "Urn", "by_rank", "draw"]
+__all__ = ["Entry", "Ranks", "Urn", "by_rank", "draw"]
 
 SLACK = 16  # stale entries that a heap may keep, beside as many as are valid
+LAPS = 64  # looks, and as many per endpoint, until a turn is given up: all are to be avoided
+
+
+class _Class(Generic[K]):
+    """Endpoints whose weights lie between half of `bound` and `bound`."""
+
+    __slots__ = ("at", "bound", "credit", "items", "total")
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        self.items: list[Endpoint[K]] = []
+        self.total = 0.0  # of the weights
+        self.credit = 0.0  # turns that the class is owed, less those it had
+        self.at = 0  # the next one to look at
+
+    def turn(self, avoid: Collection[K], now: float) -> Endpoint[K] | None:
+        """Whose turn it is; None where all are in `avoid`."""
+        items, bound = self.items, self.bound
+        for _ in range(LAPS + len(items)):
+            if self.at >= len(items):
+                self.at = 0
+            endpoint = items[self.at]
+            self.at += 1
+            if endpoint.key in avoid:
+                continue
+            part = endpoint.member.weight / bound * endpoint.part(now)
+            if part >= 1.0:
+                return endpoint
+            endpoint.credit += part
+            if endpoint.credit >= 1.0:
+                endpoint.credit -= 1.0
+                return endpoint
+        return None
 
 
 class Urn(Cell[K]):
-    """Drawn from in proportion to weight."""
+    """Drawn from by chance or in turn, in proportion to weight."""
 
-    __slots__ = ("_classes", "_weights")
+    __slots__ = ("_classes", "_weights", "table", "whole")
 
     def __init__(self) -> None:
         super().__init__()
-        self._classes: dict[int, list[Endpoint[K]]] = {}  # by the exponent of the upper bound
+        self._classes: dict[int, _Class[K]] = {}  # by the exponent of the upper bound
         self._weights: dict[float, int] = {}  # how many have which weight
+        # For draws: a class's bound, its members, and the product of both, as wide as it is drawn.
+        self.table: list[tuple[float, list[Endpoint[K]], float]] = []
+        self.whole = 0.0  # of these products
 
     @property
     def even(self) -> bool:
@@ -44,36 +81,77 @@ class Urn(Cell[K]):
         return len(self._weights) < 2
 
     def add(self, endpoint: Endpoint[K], rng: Random) -> None:
-        """Let an endpoint in."""
+        """Let an endpoint in; its turn comes by chance sooner or later, lest all clients begin
+        with the same."""
         super().add(endpoint, rng)
         weight = endpoint.member.weight
-        same = self._classes.setdefault(_class(weight), [])
-        endpoint.class_at = len(same)
-        same.append(endpoint)
+        exponent = _exponent(weight)
+        same = self._classes.get(exponent)
+        if same is None:
+            same = self._classes[exponent] = _Class(ldexp(1.0, exponent))
+        # Inside-out shuffle: the new one takes a place by chance, whose owner goes to the end.
+        place = int(rng.random() * (len(same.items) + 1))
+        endpoint.class_at = place
+        if place < len(same.items):
+            moved = same.items[place]
+            moved.class_at = len(same.items)
+            same.items.append(moved)
+            same.items[place] = endpoint
+        else:
+            same.items.append(endpoint)
+        endpoint.credit = rng.random()
+        same.total += weight
         self._weights[weight] = self._weights.get(weight, 0) + 1
+        self._measure()
 
     def remove(self, endpoint: Endpoint[K]) -> None:
         """Let an endpoint out."""
         super().remove(endpoint)
         weight = endpoint.member.weight
-        same = self._classes[_class(weight)]
-        last = same.pop()
+        exponent = _exponent(weight)
+        same = self._classes[exponent]
+        last = same.items.pop()
         if last is not endpoint:
-            same[endpoint.class_at] = last
+            same.items[endpoint.class_at] = last
             last.class_at = endpoint.class_at
-        elif not same:
-            del self._classes[_class(weight)]
+        same.total -= weight
+        if not same.items:
+            del self._classes[exponent]
         self._weights[weight] -= 1
         if not self._weights[weight]:
             del self._weights[weight]
+        self._measure()
 
-    def classes(self) -> Iterator[tuple[float, list[Endpoint[K]]]]:
-        """Upper bounds of the classes, and who is in them."""
-        for exponent, same in self._classes.items():
-            yield ldexp(1.0, exponent), same
+    def _measure(self) -> None:
+        self.table = [
+            (same.bound, same.items, same.bound * len(same.items))
+            for same in self._classes.values()
+        ]
+        self.whole = sum(entry[2] for entry in self.table)
+
+    def turn(self, avoid: Collection[K], now: float) -> Endpoint[K] | None:
+        """Whose turn it is; None where all are in `avoid`.
+
+        Classes take turns by nginx's smooth weighted round robin, each as one of its weight.
+        """
+        classes = list(self._classes.values())
+        if len(classes) > 1:
+            for same in classes:
+                same.credit += same.total
+            classes.sort(key=_credit, reverse=True)
+            classes[0].credit -= self.total
+        for same in classes:
+            endpoint = same.turn(avoid, now)
+            if endpoint is not None:
+                return endpoint
+        return None
 
 
-def _class(weight: float) -> int:
+def _credit(same: _Class[K]) -> float:
+    return same.credit
+
+
+def _exponent(weight: float) -> int:
     """The exponent of the least power of two that is not below `weight`."""
     mantissa, exponent = frexp(weight)
     return exponent - 1 if mantissa == 0.5 else exponent
@@ -81,18 +159,21 @@ def _class(weight: float) -> int:
 
 def draw(urns: Sequence[Urn[K]], rng: Random) -> Endpoint[K]:
     """One endpoint of all `urns`, in proportion to weight; there is one at least."""
-    if len(urns) == 1 and urns[0].even:
-        items = urns[0].items
-        return items[int(rng.random() * len(items))]
-    classes = [entry for urn in urns for entry in urn.classes()]
-    whole = sum(bound * len(same) for bound, same in classes)
+    urn = urns[0]
+    whole, table = urn.whole, urn.table
+    if len(urns) > 1:
+        whole = sum(urn.whole for urn in urns)
+        table = [entry for urn in urns for entry in urn.table]
+    elif urn.even:
+        return urn.items[int(rng.random() * len(urn.items))]
+    chance = rng.random
     while True:  # every second round succeeds, or more of them
-        point = rng.random() * whole
-        for bound, same in classes:
-            size = bound * len(same)
+        point = chance() * whole
+        for bound, items, size in table:
             if point < size:
-                endpoint = same[int(point / bound)]
-                if point % bound < endpoint.member.weight:
+                at = point / bound
+                endpoint = items[int(at)]
+                if (at % 1.0) * bound < endpoint.member.weight:
                     return endpoint
                 break
             point -= size
@@ -172,34 +253,3 @@ class Ranks(_Heap[K]):
         if self._by_success:
             return -endpoint.health.last_success, endpoint.position
         return -endpoint.member.weight, endpoint.position
-
-
-class Turns(_Heap[K]):
-    """Each in its turn; one of twice the weight has twice the turns."""
-
-    __slots__ = ("_clock",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._clock = 0.0  # the deadline of the last turn
-
-    def add(self, endpoint: Endpoint[K], rng: Random) -> None:
-        """Let an endpoint in; by chance sooner or later, lest all clients begin with the same."""
-        super().add(endpoint, rng)
-        deadline = self._clock + rng.random() / endpoint.member.weight
-        heappush(self._entries, self._entry(deadline, 0, endpoint))
-
-    def take(self, avoid: Collection[K], now: float) -> Endpoint[K] | None:
-        """Whose turn it is; None where all are in `avoid`."""
-        entry = self.best(avoid)
-        if entry is None:
-            return None
-        deadline, _, _, endpoint = entry
-        self._clock = deadline
-        weight = endpoint.member.weight * endpoint.part(now)
-        later = self._entry(deadline + 1.0 / weight, 0, endpoint)
-        if self._entries[0] is entry:
-            heapreplace(self._entries, later)
-        else:  # those in front of it are avoided; its old entry is no longer valid
-            heappush(self._entries, later)
-        return endpoint

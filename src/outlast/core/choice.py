@@ -1,12 +1,12 @@
 """How the strategies choose one endpoint out of the lists that are open to a request.
 
 `TwoChoices` draws one endpoint in proportion to weight and then another, evenly, as its rival.
-Where the rival is less loaded it is taken; where it is more loaded it is taken with the
-probability (load / rival's load)². That is one step of the Metropolis rule, and it makes up for
-what plain power-of-two-choices gets wrong in small sets: with strictly the lesser taken, four
-equal endpoints get 1/2, 1/3, 1/6 and nothing, in the order of whatever noise there is in their
-response times, and weights mean nothing where there are two. By this rule equals get exactly
-their weights, and one of k times the load about 1/k² of its share.
+Where the rival costs less it is taken; where it costs more it is taken with the chance cost / rival's
+cost (`core.load.odds`). That is one step of the Metropolis rule, and it makes up for what plain
+power-of-two-choices gets wrong in small sets: with strictly the lesser taken, four equal endpoints
+get 1/2, 1/3, 1/6 and nothing, in the order of whatever noise there is in their response times,
+and weights mean nothing where there are two. By this rule equals get exactly their weights, and
+one that costs k times as much about 1/k of its share.
 
 A request looks at two endpoints, however many there are, and at a few more while some are in slow
 start or to be avoided. Refuses to know health: what is in the lists may be chosen.
@@ -18,22 +18,22 @@ from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Generic, Protocol, cast
 
-from outlast.core.cells import Ranks, Turns, Urn, by_rank, draw
+from outlast.core.cells import Ranks, Urn, by_rank, draw
 from outlast.core.endpoint import Cell, Endpoint, K
 from outlast.core.load import Load
 
-__all__ = ["Choice", "InTurn", "Ordered", "Ratio", "TwoChoices"]
+__all__ = ["Choice", "InTurn", "Ordered", "Odds", "TwoChoices"]
 
 TRIES = 8  # draws for one that may be taken, before all are looked through
 
 
-class Ratio(Protocol):
-    """How many times as loaded `a` is as `b`; see `core.load.ratio`."""
+class Odds(Protocol):
+    """How many times as loaded `a` is as `b`; see `core.load.odds`."""
 
     def __call__(
         self, a: Load, b: Load, now: float, share_a: float = 1.0, share_b: float = 1.0
     ) -> float:
-        """See `core.load.ratio`."""
+        """See `core.load.odds`."""
         ...
 
 
@@ -62,8 +62,8 @@ class TwoChoices(Generic[K]):
 
     ordered = False
 
-    def __init__(self, ratio: Ratio, score: Callable[[Load, float], float]) -> None:
-        self._ratio = ratio
+    def __init__(self, odds: Odds, score: Callable[[Load, float], float]) -> None:
+        self._odds = odds
         self._score = score
 
     def cell(self) -> Cell[K]:
@@ -75,19 +75,28 @@ class TwoChoices(Generic[K]):
     ) -> Endpoint[K] | None:
         """See `Choice`."""
         urns = cast("Sequence[Urn[K]]", cells)  # `cell` made them
-        if len(urns) == 1 and not avoid and not urns[0].warming and urns[0].even:
-            items = urns[0].items
+        if len(urns) == 1 and not avoid and not urns[0].warming:
+            urn = urns[0]
+            items = urn.items
             count = len(items)
             if count < 2:
                 return items[0] if items else None
             # The ordinary case, written out.
             chance = rng.random
-            at = int(chance() * count)
+            if urn.even:
+                at = int(chance() * count)
+                other = int(chance() * (count - 1))
+                first, rival = items[at], items[other + (other >= at)]
+                odds = self._odds(first.load, rival.load, now)
+                return rival if odds >= 1.0 or chance() < odds else first
+            first = draw(urns, rng)
             other = int(chance() * (count - 1))
-            first = items[at]
-            rival = items[other + 1 if other >= at else other]
-            ratio = self._ratio(first.load, rival.load, now)
-            return rival if ratio >= 1.0 or chance() < ratio * ratio else first
+            rival = items[other + (other >= first.item_at)]
+            share, rivals = first.member.weight, rival.member.weight
+            mean = urn.total / count
+            odds = self._odds(first.load, rival.load, now, share / mean, rivals / mean)
+            # The rival was drawn evenly: its weight comes in here.
+            return rival if chance() * share < rivals * odds else first
         return self._weighed(urns, now, rng, avoid)
 
     def _weighed(
@@ -103,14 +112,13 @@ class TwoChoices(Generic[K]):
         mean = sum(urn.total for urn in urns) / sum(len(urn) for urn in urns)
         share = first.member.weight * first.part(now) / mean
         rivals = rival.member.weight * rival.part(now) / mean
-        ratio = self._ratio(first.load, rival.load, now, share, rivals)
-        # The rival was drawn evenly: its weight comes in here.
-        return rival if rng.random() < rivals / share * ratio * ratio else first
+        odds = self._odds(first.load, rival.load, now, share, rivals)
+        return rival if rng.random() * share < rivals * odds else first
 
     def rank(self, endpoint: Endpoint[K], now: float, rng: Random) -> tuple[float, float]:
         """See `Choice`. By chance, in the proportion in which `choose` takes them."""
         score = self._score(endpoint.load, now)
-        return _by_chance(endpoint.member.weight * endpoint.part(now) / (score * score), rng)
+        return _by_chance(endpoint.member.weight * endpoint.part(now) / score, rng)
 
 
 def _draw(
@@ -163,22 +171,23 @@ class InTurn(Generic[K]):
     ordered = False
 
     def cell(self) -> Cell[K]:
-        """A heap of deadlines."""
-        return Turns()
+        """Taken from in turn."""
+        return Urn()
 
     def choose(
         self, cells: Sequence[Cell[K]], now: float, rng: Random, avoid: Collection[K]
     ) -> Endpoint[K] | None:
         """See `Choice`. Of several lists one is drawn by its weight: each has its own turns."""
-        turns = list(cast("Sequence[Turns[K]]", cells))
-        while turns:
-            drawn = turns[0]
-            if len(turns) > 1:
-                drawn = rng.choices(turns, [cell.total + 1e-300 for cell in turns])[0]
-            endpoint = drawn.take(avoid, now)
+        urns = cast("Sequence[Urn[K]]", cells)
+        if len(urns) == 1:
+            return urns[0].turn(avoid, now)
+        left = [urn for urn in urns if urn]
+        while left:
+            drawn = rng.choices(left, [urn.total for urn in left])[0]
+            endpoint = drawn.turn(avoid, now)
             if endpoint is not None:
                 return endpoint
-            turns.remove(drawn)
+            left.remove(drawn)
         return None
 
     def rank(self, endpoint: Endpoint[K], now: float, rng: Random) -> tuple[float, float]:

@@ -66,6 +66,7 @@ class Endpoint(Generic[K]):
     __slots__ = (
         "cell",  # the list it stands in; None once it has left the target
         "class_at",  # its place in its weight class, where the list has classes
+        "credit",  # parts of a turn that it has saved up
         "due_at",  # the last time of a trial that was put down
         "health",
         "item_at",  # its place in the list
@@ -87,6 +88,7 @@ class Endpoint(Generic[K]):
         self.position = position
         self.cell: Cell[K] | None = None
         self.item_at = self.class_at = self.ticket = self.spot = 0
+        self.credit = 0.0
         self.due_at = -inf
         self.warming = False
         self.plain = Pick(self, Why.BALANCE, trial=False)

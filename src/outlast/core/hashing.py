@@ -67,6 +67,11 @@ def _named(endpoints: Iterable[Endpoint[K]]) -> list[tuple[bytes, Endpoint[K]]]:
     return sorted(named, key=lambda pair: pair[0])
 
 
+def _narrow(owners: list[int]) -> array[int]:
+    """Two bytes each, where they are enough."""
+    return array("H" if max(owners) < 1 << 16 else "I", owners)
+
+
 class Ring(Generic[K]):
     """Points on a circle; a key belongs to the next one."""
 
@@ -82,7 +87,7 @@ class Ring(Generic[K]):
             placed.extend((point, owner) for point in _points(name, count))
         placed.sort()
         self._points = array("Q", [point for point, _ in placed])
-        self._owners = array("I", [owner for _, owner in placed])
+        self._owners = _narrow([owner for _, owner in placed])
 
     def __len__(self) -> int:
         return len(self._points)
@@ -116,7 +121,7 @@ class Maglev(Generic[K]):
     def __init__(self, endpoints: Iterable[Endpoint[K]], size: int = MAGLEV_SIZE) -> None:
         named = _named(endpoints)
         self._endpoints = [endpoint for _, endpoint in named]
-        self._owners = array("I", _filled(named, size))
+        self._owners = _narrow(_filled(named, size))
 
     def __len__(self) -> int:
         return len(self._owners)

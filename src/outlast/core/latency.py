@@ -23,7 +23,6 @@ RFC_MINIMUM = 0.010  # RFC 8305 section 5: the delay MUST NOT be less
 LONGEST_DELAY = 0.250
 SHORTEST_PATIENCE = 0.500
 FACTOR = 3.0
-ROUNDING = 1e-9  # of a rank: 0.95 × 20 is 19, whatever floats make of it
 
 
 class Latency:
@@ -62,7 +61,7 @@ class Latency:
         known = self._known.get((fraction, spare))
         if known is None and self._samples:
             count = len(self._samples)
-            rank = math.ceil(fraction * (count + spare) - ROUNDING)
+            rank = math.ceil(fraction * (count + spare) - 1e-9)  # float sums may fall above
             known = sorted(self._samples)[min(max(rank, 1), count) - 1]
             if not self._known:
                 self._since = 0

@@ -293,7 +293,9 @@ class Watch:
         if sample.backoff >= max(REPEATS, backoff + 1):
             if self._base is None or sample.sent >= patience:
                 return f"repeated {sample.backoff} times and not acknowledged"
-        if alternative and self._since is not None and now >= self._since + patience:
+        if not alternative or self._since is None or self._base is not None:
+            return ""  # after an excuse only what the kernel has repeated since tells anything
+        if now >= self._since + patience:
             if self._doubted or patience >= LATE_PATIENCE or self._tolerance.hasty(now):
                 self._doubted = True
                 return f"not acknowledged for {now - self._since:.3f} s"

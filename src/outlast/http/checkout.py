@@ -70,6 +70,8 @@ class Checkout:
     async def run(self, place: bool) -> Lease:
         """A connection. Raises TransportFailure."""
         call, engine = self.call, self.engine
+        if call.service.departures:  # whoever has looked the name up, they are to go
+            engine.retire_departed(call.service)
         order = self.order = call.endpoints()
         if place:
             return await self._dial(order)
@@ -107,6 +109,11 @@ class Checkout:
         message = "the transport was closed while the call was under way; nothing was sent"
         return TransportFailure("ConnectError", message, final=True)
 
+    def _too_late(self) -> TransportFailure:
+        ended = self.call.words(None)
+        message = f"{ended} came before an idle connection had been verified; nothing was sent"
+        return TransportFailure("ConnectTimeout", message, final=True)
+
     # -- before what may not be repeated ---------------------------------------------------
 
     async def _verify(self, connection: Connection) -> Probed:
@@ -127,9 +134,11 @@ class Checkout:
         if not self.engine.pool.in_use.claim(connection):  # a loop takes one wait on it at a time
             return Probed.UNKNOWN
         try:
-            (found,) = await probe(self.engine.network, [connection.stream])
+            (found,) = await probe(self.engine.network, [connection.stream], call.deadline.at)
+            if found is Probed.UNKNOWN and call.late:  # that is no evidence against anybody
+                raise self._too_late()
         except BaseException:
-            self.engine.put_back(connection)
+            self.engine.retire(connection)  # else it would count as just heard from
             raise
         connection.claimed = False
         self.engine.serve_line()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import socket
 import struct
 import threading
@@ -131,7 +130,13 @@ class KernelStream:
 
     def quiet(self) -> bool:
         """See `Stream.quiet`."""
-        return _is_silent(self._sock)
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def state(self) -> Sample | None:
         """See `Stream.state`."""
@@ -199,29 +204,6 @@ class KernelStream:
     def detach(self) -> socket.socket:
         """The socket itself, for whoever it is handed to; this stream no longer owns it."""
         return self._sock
-
-
-def _polls_silent(sock: socket.socket) -> bool:
-    number = sock.fileno()
-    if number < 0:
-        return False
-    poller = select.poll()
-    poller.register(number, select.POLLIN)
-    return not poller.poll(0)
-
-
-def _reads_silent(sock: socket.socket) -> bool:
-    try:
-        sock.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-# A look that finds nothing costs half of one that raises.
-_is_silent = _polls_silent if hasattr(select, "poll") else _reads_silent
 
 
 def _error(code: int, address: Address) -> OSError:

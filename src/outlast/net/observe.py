@@ -43,12 +43,13 @@ class Observer:
     `limit(seconds)` sets the user timeout; it is called after each look, also with the same value.
     """
 
-    __slots__ = ("_hurried", "_limit", "_observed", "watch")
+    __slots__ = ("_cut", "_hurried", "_limit", "_observed", "watch")
 
     def __init__(self, observed: Observed, watch: Watch, limit: Callable[[float], None]) -> None:
         self._observed = observed
         self._limit = limit
         self._hurried = False
+        self._cut = False  # our own link was down at the last look that found evidence
         self.watch = watch
 
     def expect(self, awaits: Awaits, now: float) -> None:
@@ -61,7 +62,8 @@ class Observer:
         sample = self._observed.state()
         verdict = self.watch.look(sample, now, alternative=alternative)
         if verdict in _EVIDENCE and sample is not None and sample.state != CLOSED:
-            if not self._observed.linked():
+            cut, self._cut = self._cut, not self._observed.linked()
+            if cut or self._cut:  # it may have come back only just now
                 self.watch.excuse(now, sample)
                 verdict = self.watch.verdict
         self._limit(self.watch.user_timeout)

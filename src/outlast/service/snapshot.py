@@ -8,6 +8,7 @@ alive, and is never an input to a decision. Times are on the network's clock, as
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,19 +20,20 @@ __all__ = ["EndpointSnapshot", "Snapshot", "TargetSnapshot"]
 class EndpointSnapshot:
     """One endpoint.
 
-    `standing`: "in", "out" (used last) or "trial". `evidence`: of an endpoint that is out,
-    "answers" or "death", else "". `why`: in words. `until`: when its trial is due, None if it is
-    not out. `ejections`: in a row. `pending`: requests under way. `latency`: what it is expected
-    to take (peak EWMA), None until known. `weight`: its own times its slow start, so 0.1 to 1.0
-    of its own after a return. `suspect`: the kernel has evidence against it. `last_success`:
-    None for never. `check`: what the active check found, "up", "down" or "" (none has ended);
-    `check_why` in words. `connections`: open, idle ones included, and `idle` of them; None where
-    nobody counts them.
+    `standing`: "in", "out" (used last) or "trial". Of an endpoint that is not in: `evidence`,
+    "answers" or "death"; `rule`, by which it was ejected, "" if it was only put aside; `why`, in
+    words; `until`, when its trial is due, `math.inf` for when its active check passes.
+    `ejections`: how many there were. `pending`: requests under way. `latency`: what one is
+    expected to take (peak EWMA), None until known. `weight`: its own times its slow start, which
+    is 0.1 to 1.0. `suspect`: the kernel has evidence against it. `last_success`: None for never.
+    `check`: what the active check found, "up", "down" or "" (none has ended), and `check_why` in
+    words. `connections`: open, idle ones included, and `idle` of them; None where nobody counts.
     """
 
     address: str
     standing: str = "in"
     evidence: str = ""
+    rule: str = ""
     why: str = ""
     until: float | None = None
     ejections: int = 0
@@ -53,14 +55,14 @@ class EndpointSnapshot:
 class TargetSnapshot:
     """One target and its endpoints, those of the lowest priority number first.
 
-    `panic`: of the priorities, those that are in it. `retry_budget_left`: repeats and hedges that
-    could start now. `redials_left`: extra dials that could. `calls`: since the process knows the
-    target. Both budgets are None where they are unlimited.
+    `panic`: what was ejected on its answers is used all the same. `retry_budget_left`: repeats
+    and hedges that could start now. `redials_left`: extra dials that could. (None: not known.)
+    `calls`: since the process knows the target.
     """
 
     target: str
     endpoints: tuple[EndpointSnapshot, ...] = ()
-    panic: tuple[int, ...] = ()
+    panic: bool = False
     retry_budget_left: float | None = None
     redials_left: float | None = None
     calls: int = 0
@@ -91,10 +93,12 @@ class Snapshot:
         return next((each for each in self.targets if each.target == target), None)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same in lists, dictionaries, numbers and strings, fit for JSON."""
+        """The same in lists, dictionaries, numbers and strings, fit for JSON: infinity is None."""
         told = dataclasses.asdict(self)
         for target in told["targets"]:
-            target["endpoints"], target["panic"] = list(target["endpoints"]), list(target["panic"])
+            target["endpoints"] = list(target["endpoints"])
+            for each in target["endpoints"]:
+                each["until"] = None if each["until"] == math.inf else each["until"]
         told["targets"] = list(told["targets"])
         return told
 
@@ -129,7 +133,7 @@ def _heading(target: TargetSnapshot) -> str:
     budgets = (("repeats", target.retry_budget_left), ("extra dials", target.redials_left))
     parts += [f"{left:.0f} {what} left" for what, left in budgets if left is not None]
     if target.panic:
-        parts.append(f"PANIC at priority {', '.join(map(str, target.panic))}")
+        parts.append("PANIC")
     return f"{target.target}  ({', '.join(parts)})"
 
 
@@ -148,6 +152,8 @@ def _endpoint(each: EndpointSnapshot, now: float) -> tuple[str, ...]:
 def _standing(each: EndpointSnapshot, now: float) -> str:
     if each.until is None:
         return each.standing
+    if each.until == math.inf:
+        return f"{each.standing}, until checked"
     left = each.until - now
     return f"{each.standing}, {_span(left)} left" if left > 0 else f"{each.standing}, trial due"
 
@@ -156,8 +162,10 @@ def _notes(each: EndpointSnapshot) -> str:
     notes = [f"priority {each.priority}"] if each.priority else []
     notes += [text for text in (each.zone, each.node) if text]
     if each.evidence:
-        times = f", {each.ejections} in a row" if each.ejections > 1 else ""
-        notes.append(f"by {each.evidence}{times}: {each.why}")
+        rule = f" ({each.rule})" if each.rule else ""
+        notes.append(f"on {each.evidence}{rule}: {each.why}")
+    if each.ejections:
+        notes.append(f"ejected {each.ejections} time{'s' * (each.ejections != 1)}")
     if each.suspect:
         notes.append("suspect")
     if each.check:

@@ -242,13 +242,13 @@ async def another_endpoint_comes_first(open_caller: Open) -> None:
 
 
 @case
-async def endpoints_take_turns_and_keep_their_connections(open_caller: Open) -> None:
+async def endpoints_share_and_keep_their_connections(open_caller: Open) -> None:
     with Server(serve) as one, Server(serve) as two:
         targets = {"http://orders": f"static://{one.address},{two.address}"}
         async with open_caller(targets=targets) as caller:
-            for _ in range(10):
+            for _ in range(40):
                 await caller.get("http://orders")
-    assert (len(one.requests), len(two.requests)) == (5, 5)
+    assert min(len(one.requests), len(two.requests)) > 4
     assert (one.connections, two.connections) == (1, 1)
 
 

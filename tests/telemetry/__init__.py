@@ -1,0 +1,1 @@
+"""Exporters against the real packages."""
