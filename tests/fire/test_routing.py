@@ -18,10 +18,10 @@ BUCKET = 50 + int(OUTAGE[1] - OUTAGE[0]) * 10  # extra dials: what the bucket ho
 seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
-def run(scene: Scene, client: httpx.AsyncClient, **load: float) -> Called:
+def run(scene: Scene, client: httpx.AsyncClient, *, rate: float, until: float) -> Called:
     async def main() -> Called:
         async with client:
-            return await steady(scene, client, **load)  # type: ignore[arg-type]
+            return await steady(scene, client, rate=rate, until=until)
 
     return scene.net.run(main)
 

@@ -33,7 +33,7 @@ class Watcher:
     trail: list[str] = field(default_factory=list)
     first: str = ""  # the host to dial first
 
-    def resolved(self, addresses: Sequence[Address]) -> None:
+    def resolved(self, addresses: Sequence[Address], now: float) -> None:
         """See `DialWatcher.resolved`."""
         self.trail.append(f"resolved {' '.join(address.host for address in addresses)}")
 
@@ -41,9 +41,9 @@ class Watcher:
         """See `DialWatcher.arrange`."""
         return sorted(addresses, key=lambda address: address.host != self.first)
 
-    def answered(self, address: Address) -> None:
+    def connected(self, address: Address, now: float) -> None:
         """See `DialWatcher.answered`."""
-        self.trail.append(f"answered {address.host}")
+        self.trail.append(f"connected {address.host}")
 
     def silent(self, address: Address, now: float) -> None:
         """See `DialWatcher.silent`."""

@@ -174,23 +174,23 @@ def test_who_keeps_the_table_hears_of_it_and_says_whom_to_dial_first() -> None:
     net = Scripted({A: LIVE, B: UNREACHABLE}, [Told([A, B])])
     outcome = play(net, name="db.test", watcher=watcher)
     assert outcome.winner == A
-    assert watcher.trail == [f"resolved {B} {A}", f"failed {B}", f"answered {A}"]
+    assert watcher.trail == [f"resolved {A} {B}", f"failed {B}", f"connected {A}"]
 
 
 def test_a_loser_is_evidence_only_if_it_had_its_time() -> None:
     watcher = Watcher()
     net = Scripted({A: SILENT, B: SILENT, C: Path(0.1)})
     play(net, [A, B, C], watcher=watcher)
-    assert watcher.trail == [f"silent {A}", f"silent {B}", f"answered {C}"]
+    assert watcher.trail == [f"silent {A}", f"silent {B}", f"connected {C}"]
     watcher.trail.clear()
     play(Scripted({A: Path(0.3), B: SILENT}), [A, B], watcher=watcher)
-    assert watcher.trail == [f"answered {A}"], "B had 50 ms"
+    assert watcher.trail == [f"connected {A}"], "B had 50 ms"
 
 
 def test_a_vip_that_answered_another_dial_is_not_silent() -> None:
     watcher = Watcher()
     play(Scripted({A: [SILENT, LIVE]}), [A], watcher=watcher)
-    assert watcher.trail == [f"answered {A}"]
+    assert watcher.trail == [f"connected {A}"]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ async def what_is_wrong_beyond_says_nothing_against_the_proxy(open_caller: Open)
 
 @case
 async def a_proxy_that_hangs_up_is_tried_last(open_caller: Open) -> None:
-    with Server(hang_up) as proxy:
-        network = several(proxy, proxy)
+    with Server(hang_up) as proxy, Server(hang_up) as other:
+        network = several(proxy, other)
         async with open_caller(proxy="http://proxies:3128", network=network) as caller:
             with pytest.raises(httpx.RemoteProtocolError):
                 await caller.get(f"https://{ORDERS}")
@@ -88,7 +88,7 @@ async def another_address_of_the_proxy_may_get_through(open_caller: Open) -> Non
             async with open_caller(**given, verify=client_context()) as caller:
                 for _ in range(2):
                     assert (await caller.get(origin.url)).status_code == 200
-    assert len(bad.requests) < 2
+    assert len(bad.requests) <= 2, "once a call"
 
 
 @case
