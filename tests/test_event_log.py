@@ -91,7 +91,7 @@ def test_a_level_and_a_logger_of_ones_own(caplog: pytest.LogCaptureFixture) -> N
 def test_what_the_logger_drops_is_not_formatted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.ERROR)
+    caplog.set_level(logging.ERROR, "outlast.events")
     monkeypatch.setattr("outlast.event_log.fields", None)
     with log_events() as subscription:
         emit(ejected())
