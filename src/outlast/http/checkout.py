@@ -122,7 +122,7 @@ class Checkout:
         call, address = self.call, connection.address
         suspect = call.service.is_suspect(address)
         alone = connection.leases == 1
-        heard = call.now() - connection.idle_since if alone else math.inf
+        heard = call.now() - connection.asked if alone else math.inf
         if address.family == UNIX or (heard <= SILENT and not suspect):
             return Probed.ALIVE
         sample = connection.state()
@@ -175,6 +175,7 @@ class Checkout:
     def _use(self, connection: Connection, what: str) -> Lease:
         call = self.call
         call.tried.add(connection.address)
+        connection.asked = call.report.started
         if connection.user_timeout != call.user_timeout:
             connection.limit(call.user_timeout)
         call.note(connection, self.attempt, what)

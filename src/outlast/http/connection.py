@@ -30,7 +30,8 @@ class Connection:
     on the socket, in seconds; 0 for off. `counted`: whether it holds one of the pool's places; a
     suspect one does not any more. `epoch`: the engine's, when it was made. `session`: of HTTP/2,
     which several exchanges share; `leases` counts them, under the pool's lock. `claimed`: nobody
-    may share it for now, because its first one waits on it by itself.
+    may share it for now, because its first one waits on it by itself. `asked`: when the last call
+    on it began; what it answered has come since, however late it was read.
     """
 
     stream: Stream
@@ -44,6 +45,7 @@ class Connection:
     leases: int = 0
     h1: Lease | None = None  # an HTTP/1.1 connection has one exchange, made ready each time
     idle_since: float = 0.0
+    asked: float = 0.0
     counted: bool = True
     claimed: bool = False
     requests: int = 0

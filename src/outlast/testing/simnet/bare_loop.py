@@ -98,6 +98,7 @@ class _NoSelector:
 class BareLoop(asyncio.BaseEventLoop):
     """An event loop on a simulation's clock. Its children say how it waits."""
 
+    process = ""  # whose loop it is; "" is the client's
     quiet = False  # whether tasks that are never finished are nothing to speak of
 
     def __init__(self, clock: Clock) -> None:
@@ -147,6 +148,12 @@ class BareLoop(asyncio.BaseEventLoop):
         if base._ready:
             return -math.inf
         return float(base._scheduled[0].when()) if base._scheduled else math.inf
+
+    def tasks(self) -> list[tuple[Any, str, Any]]:
+        """Its tasks, their names, and what they carry out. To be asked by any thread."""
+        tasks = sorted(asyncio.all_tasks(self), key=hash)
+        names = [f"{self.process} {task.get_name()}".lstrip() for task in tasks]
+        return [(task, name, task.get_coro()) for task, name in zip(tasks, names, strict=True)]
 
     def run_once(self) -> None:
         """Run what can run now."""

@@ -79,6 +79,10 @@ class SimTrioClock(trio.abc.Clock, trio.abc.Instrument):
         for event in self._events.values():
             event.cancel()
 
+    def tasks(self) -> list[tuple[Any, str, Any]]:
+        """The tasks that have waited in it, their names, and what they carry out."""
+        return [(task, task.name, task.coro) for task in tuple(self._slept)]
+
     def current_time(self) -> float:
         """The simulation's time, in seconds."""
         return self._clock.now()

@@ -5,16 +5,16 @@ while one of them is at work, virtual time must not jump over what it is about t
 is can only be seen from its stack. Threads that were busy when the run began are somebody else's;
 so are those of other simulations. Idle ones may belong to a pool, which may give them work.
 
-Refuses to wait for longer than `patience`.
+Refuses to wait for longer than `patience`: whoever is at work then is named (`held`).
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
-from outlast.testing.simnet.stall import idle
+from outlast.testing.simnet.stall import idle, place_of
 
 __all__ = ["Outsiders", "discharge", "enlist"]
 
@@ -60,6 +60,7 @@ class Outsiders:
         self._runs = 0  # how often somebody of the simulation has run
         self._looked = -1  # the last of these after which nobody outside was at work
         self._seen: dict[int, tuple[bool, int, int]] = {}
+        self.held: list[int] = []  # threads that were at work when patience ended
 
     def begin(self) -> None:
         """A run begins in this thread."""
@@ -69,6 +70,7 @@ class Outsiders:
         # Some threads have a stack and no name here: `active_count` leaves them out.
         self._threads = sum(thread.ident in self._known for thread in threading.enumerate())
         self._seen = {}
+        self.held = []
 
     def ran(self) -> None:
         """Somebody's program has run: it may have given other threads work."""
@@ -86,6 +88,18 @@ class Outsiders:
             return True
         self._looked = self._runs
         return False
+
+    def names(self) -> str:
+        """Of the threads that were at work too long."""
+        return ", ".join(
+            thread.name for thread in threading.enumerate() if thread.ident in self.held
+        )
+
+    def told(self) -> Iterator[str]:
+        """Where they stand."""
+        for thread in threading.enumerate():
+            if thread.ident in self.held:
+                yield f"{thread.name} stands at {place_of(thread.ident or 0)[1]}"
 
     def wait(
         self,
@@ -112,5 +126,7 @@ class Outsiders:
             self._seen = places
             if calm > (CALM if forever and places else 0):
                 break
+        else:
+            self.held = [ident for ident, (resting, _, _) in self._seen.items() if not resting]
         self._looked = self._runs
         return False, bool(moved)

@@ -20,6 +20,7 @@ from typing import Any
 
 from outlast.testing.simnet.bare_loop import BareLoop
 from outlast.testing.simnet.simulation import Simulation
+from outlast.testing.simnet.stall import SimStalled
 from outlast.testing.simnet.timeline import Timer
 from outlast.testing.simnet.waiting import MICRO
 
@@ -37,7 +38,7 @@ class PodLoop(BareLoop):
         super().__init__(simulation.clock)
         simulation.loops.add(self)
         self._simulation = simulation
-        self._name = name
+        self.process = name
         self.foreign = foreign  # it runs somebody's program, which may use threads
         self._timer: Timer | None = None
         self._inside = self._frozen = self._dead = False
@@ -83,7 +84,7 @@ class PodLoop(BareLoop):
             if timer.when <= when:
                 return
             timer.cancel()
-        self._timer = timeline.at(when, self._round, self._name)
+        self._timer = timeline.at(when, self._round, self.process)
 
     def _round(self) -> None:
         if self._frozen or self._dead:
@@ -111,7 +112,7 @@ class PodLoop(BareLoop):
             sniffio.thread_local.name = "asyncio"
         base._thread_id = threading.get_ident()
         self._inside = True
-        self._simulation.step_of(self._name)
+        self._simulation.step_of(self.process)
         try:
             yield
         finally:
@@ -155,7 +156,7 @@ class PodLoop(BareLoop):
             return
         self._dead = True
         if self._inside:  # by one of its own tasks, which is under way
-            self._simulation.timeline.after(0, lambda: self._bury(vanish), self._name)
+            self._simulation.timeline.after(0, lambda: self._bury(vanish), self.process)
         else:
             self._bury(vanish)
 
@@ -173,6 +174,7 @@ class PodLoop(BareLoop):
         self.close()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """As asyncio's own; a process that is gone has nobody to tell."""
-        if not self._dead:
+        """As asyncio's own; a process that is gone has nobody to tell, and whoever began a run that
+        cannot go on is told of it."""
+        if not self._dead and not isinstance(context.get("exception"), SimStalled):
             super().call_exception_handler(context)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.net.seam import Ready, Wait
 from outlast.testing.simnet.actors import Actor
-from outlast.testing.simnet.stall import SimStalled
+from outlast.testing.simnet.stall import SimStalled, place_in
 from outlast.testing.simnet.threads import SimThread
 from outlast.testing.simnet.timeline import Timeline
 from outlast.testing.simnet.turns import Party, Turns
@@ -34,6 +34,7 @@ __all__ = ["LONGEST", "PATIENCE", "Running", "Simulation"]
 T = TypeVar("T")
 
 PATIENCE = 5.0  # real seconds; a busy machine may take its time, an endless loop never ends
+MOST_TASKS = 20  # that are told of
 LONGEST = 86_400.0  # seconds of virtual time that one run may take
 
 
@@ -277,7 +278,15 @@ class Simulation:
                 yield thread.error
 
     def _waiting(self) -> Iterator[str]:
-        for attention in self.clock.waits:
+        yield from self.turns.outsiders.told()
+        loops: list[Any] = sorted(self.loops, key=lambda loop: loop.process)
+        if self._loop is not None and self._loop not in loops:
+            loops.insert(0, self._loop)
+        told = [task for loop in loops for task in loop.tasks()]
+        places = [(self._tasks.get(task) or name, place_in(work)) for task, name, work in told]
+        for name, place in [each for each in places if each[1]][:MOST_TASKS]:
+            yield f"task {name} stands at {place}"
+        for attention in tuple(self.clock.waits):
             yield f"{attention.who} waits for {attention.wait.interests or 'the time'}"
 
 

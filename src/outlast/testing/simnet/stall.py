@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 __all__ = [
     "SimOver",
@@ -19,6 +20,7 @@ __all__ = [
     "debugged",
     "frame_of",
     "idle",
+    "place_in",
     "place_of",
     "within_a_loop",
 ]
@@ -42,6 +44,8 @@ _IDLE = {
     ("queue.py", "get"),
     ("_threads.py", "_send_message_to_trio"),  # trio: waits for the loop's answer
 }
+_KINDS = ("cr", "gi", "ag")  # coroutines, generators, async generators
+_AWAITED = ("cr_await", "gi_yieldfrom", "ag_await")
 _DEBUGGERS = {"bdb.py", "pdb.py", "pydevd.py", "pydevd_frame.py"}
 
 
@@ -94,15 +98,31 @@ def within_a_loop(frame: FrameType | None) -> bool:
     return False
 
 
-def place_of(ident: int) -> str:
-    """Where a thread stands, as `file:line, in function: source line`."""
+def place_of(ident: int) -> tuple[int, str]:
+    """Where a thread stands, as `file:line, in function: source line`; and how many lines of the
+    program's own are under way there."""
     frame = frame_of(ident)
     if frame is None:
-        return "(it has ended)"
-    own = next((one for one in _stack(frame) if not _is_foreign(one)), frame)
-    code = own.f_code
-    source = linecache.getline(code.co_filename, own.f_lineno).strip()
-    return f"{code.co_filename}:{own.f_lineno}, in {code.co_name}: {source or '?'}"
+        return 0, "(it has ended)"
+    own = [one for one in _stack(frame) if not _is_foreign(one)]
+    return len(own), _line(own[0] if own else frame)
+
+
+def place_in(work: Any) -> str:
+    """Where a coroutine waits: the innermost line that is the program's own; "" if none is."""
+    inner = None
+    while work is not None:
+        frame = next((f for f in (getattr(work, f"{n}_frame", None) for n in _KINDS) if f), None)
+        if frame is not None and not _is_foreign(frame):
+            inner = frame
+        work = next((w for w in (getattr(work, name, None) for name in _AWAITED) if w), None)
+    return "" if inner is None else _line(inner)
+
+
+def _line(frame: FrameType) -> str:
+    code = frame.f_code
+    source = linecache.getline(code.co_filename, frame.f_lineno).strip()
+    return f"{code.co_filename}:{frame.f_lineno}, in {code.co_name}: {source or '?'}"
 
 
 def _spot(frame: FrameType) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 
 from outlast.testing.simnet.outsiders import Outsiders, discharge, enlist
@@ -356,6 +356,10 @@ class Turns:
         if heard:
             self._rang.clear()
             return True
+        names = self.outsiders.names()
+        if names:
+            self._stall(f"{names}: busy, asleep or waiting in real time, for {self.patience:g} s")
+            return True
         polling = [one for one in self.parties.values() if one.polls] if moved else []
         for party in polling:
             self.wake(party)
@@ -372,11 +376,12 @@ class Turns:
             first.woken = True
             self._line.appendleft(first)
 
-    def told(self, why: str) -> str:
-        """`why`, and where everybody stands."""
+    def told(self, why: str, places: Mapping[Party, str] | None = None) -> str:
+        """`why`, and where everybody stands; `places`: where that is known already."""
         lines = [f"{why} (at {self.timeline.now / 1e6:.6f} s of virtual time)"]
         for party in list(self.parties.values()):
-            lines += [f"  {party.name} stands at {place_of(party.ident)}"]
+            place = (places or {}).get(party) or place_of(party.ident)[1]
+            lines += [f"  {party.name} stands at {place}"]
         lines += [f"  {line}" for line in self.describe()]
         return "\n".join(lines)
 

@@ -1,9 +1,11 @@
 """Looks at a run in real time: nobody may hold virtual time up, and a turn may not be lost.
 
-Two things go wrong in real time only. A thread that has the turn computes, sleeps or waits for
+Three things go wrong in real time only. A thread that has the turn computes, sleeps or waits for
 something real for longer than `patience`: the run is given up, and the thread and its line are
-named. A thread that has the turn waits for other threads (a join, a future), or has ended, because
-it is a plain thread that knows of no turns: then another gets it.
+named. Things happen without end at one instant (a handler that yields and yields, a sleep of a
+nanosecond), so that virtual time does not pass over them: the same, more patiently. A thread that
+has the turn waits for other threads (a join, a future), or has ended, because it is a plain thread
+that knows of no turns: then another gets it.
 
 Source: signal(7): a signal ends a system call of the main thread, and its handler may raise.
 Refuses to interrupt a thread that a debugger looks at.
@@ -17,13 +19,24 @@ import threading
 import time
 from types import FrameType
 
-from outlast.testing.simnet.stall import SimStalled, debugged, frame_of, idle, within_a_loop
+from outlast.testing.simnet.stall import (
+    SimStalled,
+    debugged,
+    frame_of,
+    idle,
+    place_of,
+    within_a_loop,
+)
 from outlast.testing.simnet.turns import Party, Turns
 
 __all__ = ["Watchdog"]
 
 QUICK = 0.001  # seconds between two looks while plain threads take part
 LOOKS = 16  # looks within the time of patience, else
+CRAWL = 1000  # microseconds of virtual time that pass in any run,
+PATIENCES = 10  # within so many times the patience: thousands may do something at one instant
+SAMPLES = 30  # looks at a thread that moves, for the line that tells most
+APART = 0.001  # real seconds between two of them
 
 
 class Watchdog:
@@ -38,7 +51,10 @@ class Watchdog:
         )
         self._handler: object = None
         self._seen: tuple[int, ...] = ()
-        self._since = 0.0
+        self._looked = 0.0
+        self._still = 0.0  # real seconds in which nothing has happened,
+        self._crawled = 0.0  # and in which virtual time has hardly moved
+        self._crawls_from = 0
 
     def start(self) -> int:
         """Begin, before the run does; the thread's number."""
@@ -102,23 +118,35 @@ class Watchdog:
     # -- a run that is held up -------------------------------------------------------------
 
     def _look(self) -> None:
-        turns = self._turns
+        turns, now = self._turns, time.monotonic()
+        # However long the whole process was stopped, or the machine had no time for it.
+        passed = min(now - self._looked, 2 * turns.patience / LOOKS)
+        self._looked = now
         seen = (turns.timeline.now, turns.events, turns.passes, id(turns.holder))
-        now = time.monotonic()
-        if seen != self._seen or turns.holder is None or debugged(frame_of(turns.holder.ident)):
-            self._seen, self._since = seen, now
-        elif now - self._since >= turns.patience:
-            self._since = now
-            self._give_up(turns.holder)
+        holder = turns.holder
+        awake = holder is not None and not debugged(frame_of(holder.ident))
+        self._still = self._still + passed if awake and seen == self._seen else 0.0
+        self._seen = seen
+        moved = abs(turns.timeline.now - self._crawls_from) >= CRAWL
+        self._crawled = 0.0 if moved or not awake else self._crawled + passed
+        if moved:
+            self._crawls_from = turns.timeline.now
+        if holder is None:
+            return
+        if self._still >= turns.patience:
+            self._give_up(holder, f"in real time, for {turns.patience:g} s")
+        elif self._crawled >= PATIENCES * turns.patience:
+            self._give_up(holder, f"without end, for {PATIENCES * turns.patience:g} s")
 
-    def _give_up(self, victim: Party) -> None:
+    def _give_up(self, victim: Party, how: str) -> None:
         turns = self._turns
+        self._still = self._crawled = 0.0
         first = turns.first
         if first is None:
             return
         if turns.failure is None:
-            why = f"{victim.name} is busy, asleep or waiting in real time, for {turns.patience:g} s"
-            turns.failure = SimStalled(turns.told(f"{why}, and virtual time with it"))
+            why = f"{victim.name} is busy, asleep or waiting {how}, and virtual time with it"
+            turns.failure = SimStalled(turns.told(why, {victim: _where(victim)}))
         if victim is not first:
             victim.ending = True
             with turns.lock:
@@ -128,6 +156,18 @@ class Watchdog:
                 first.gate.release()
                 return
         _interrupt(first)
+
+
+def _where(party: Party) -> str:
+    """Where a thread stands: of several looks the one that shows the most of the program's own
+    lines. An event loop's thread is in the loop's own most of the time."""
+    deepest, place = place_of(party.ident)
+    for _ in range(SAMPLES):
+        time.sleep(APART)
+        depth, other = place_of(party.ident)
+        if depth > deepest:
+            deepest, place = depth, other
+    return place
 
 
 def _mark(party: Party) -> tuple[int, int]:
