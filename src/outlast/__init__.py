@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from outlast import events as events
     from outlast import httpx2 as httpx2
     from outlast.core.backoff import Backoff as Backoff
+    from outlast.core.balance import P2C as P2C
+    from outlast.core.balance import ConsistentHash as ConsistentHash
+    from outlast.core.balance import LeastRequest as LeastRequest
+    from outlast.core.balance import PickFirst as PickFirst
+    from outlast.core.balance import RoundRobin as RoundRobin
+    from outlast.core.circuit import CircuitLimits as CircuitLimits
     from outlast.core.classify import Progress as Progress
+    from outlast.core.health_plan import HealthPlan as HealthPlan
     from outlast.core.liveness import Liveness as Liveness
     from outlast.core.report import Event as Event
     from outlast.core.report import Report as Report
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from outlast.event_log import log_events as log_events
     from outlast.events import Subscription as Subscription
     from outlast.events import subscribe as subscribe
+    from outlast.http.check_http import HttpCheck as HttpCheck
     from outlast.http.transport import AsyncTransport as AsyncTransport
     from outlast.http.transport import Transport as Transport
     from outlast.http.transport import async_client as async_client
@@ -32,22 +40,37 @@ if TYPE_CHECKING:
     from outlast.net.tune import tune as tune
     from outlast.policy import Policy as Policy
     from outlast.policy import override as override
+    from outlast.service.check_kinds import CallCheck as CallCheck
+    from outlast.service.check_kinds import TcpCheck as TcpCheck
     from outlast.service.connect import connect_tcp as connect_tcp
     from outlast.service.connect import create_connection as create_connection
+    from outlast.service.overview import snapshot as snapshot
+    from outlast.target import Target as Target
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AsyncTransport": "outlast.http.transport",
     "Backoff": "outlast.core.backoff",
+    "CallCheck": "outlast.service.check_kinds",
+    "CircuitLimits": "outlast.core.circuit",
+    "ConsistentHash": "outlast.core.balance",
     "Event": "outlast.core.report",
+    "HealthPlan": "outlast.core.health_plan",
+    "HttpCheck": "outlast.http.check_http",
     "Keepalive": "outlast.net.options",
+    "LeastRequest": "outlast.core.balance",
     "Liveness": "outlast.core.liveness",
     "NotAvailableYet": "outlast.errors",
+    "P2C": "outlast.core.balance",
+    "PickFirst": "outlast.core.balance",
     "Policy": "outlast.policy",
     "Progress": "outlast.core.classify",
     "Report": "outlast.core.report",
+    "RoundRobin": "outlast.core.balance",
     "Subscription": "outlast.events",
+    "Target": "outlast.target",
+    "TcpCheck": "outlast.service.check_kinds",
     "Transport": "outlast.http.transport",
     "Tuned": "outlast.net.tune",
     "Watched": "outlast.net.sentry",
@@ -58,22 +81,34 @@ _HOME = {
     "log_events": "outlast.event_log",
     "override": "outlast.policy",
     "report_of": "outlast.net.handout",
+    "snapshot": "outlast.service.overview",
     "subscribe": "outlast.events",
     "tune": "outlast.net.tune",
     "watch": "outlast.net.sentry",
 }
 
 __all__ = [
+    "P2C",
     "AsyncTransport",
     "Backoff",
+    "CallCheck",
+    "CircuitLimits",
+    "ConsistentHash",
     "Event",
+    "HealthPlan",
+    "HttpCheck",
     "Keepalive",
+    "LeastRequest",
     "Liveness",
     "NotAvailableYet",
+    "PickFirst",
     "Policy",
     "Progress",
     "Report",
+    "RoundRobin",
     "Subscription",
+    "Target",
+    "TcpCheck",
     "Transport",
     "Tuned",
     "Watched",
@@ -85,6 +120,7 @@ __all__ = [
     "log_events",
     "override",
     "report_of",
+    "snapshot",
     "subscribe",
     "tune",
     "watch",

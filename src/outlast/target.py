@@ -22,7 +22,16 @@ from outlast.core.health_plan import HealthPlan
 from outlast.errors import NotAvailableYet
 from outlast.net.address import Address, literal, split_host_port
 
-__all__ = ["Check", "Origin", "Target", "TargetSettings", "parse_origin", "parse_target", "target_at", "target_of"]
+__all__ = [
+    "Check",
+    "Origin",
+    "Target",
+    "TargetSettings",
+    "parse_origin",
+    "parse_target",
+    "target_at",
+    "target_of",
+]
 
 
 FORMS = "'orders.shop.svc:8080', 'dns://orders.shop.svc:8080', 'static://10.0.0.1:8080,10.0.0.2:80'"
@@ -30,6 +39,8 @@ LATER = {"srv", "k8s", "nodeport"}
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MOST_WEIGHT = 1000.0  # a thousandfold of the least is more than any table of figures tells apart
 MOST_PRIORITY = 127  # Envoy's limit of priorities
+BALANCE: Balance = P2C()
+HEALTH = HealthPlan()
 
 
 @runtime_checkable
@@ -52,8 +63,8 @@ class Check(Protocol):
 class TargetSettings:
     """How a target's endpoints are used; see `Target`."""
 
-    balance: Balance = P2C()
-    health: HealthPlan = HealthPlan()
+    balance: Balance = BALANCE
+    health: HealthPlan = HEALTH
     check: Check | None = None
     circuit: CircuitLimits | None = None
     zone: str = ""
@@ -98,11 +109,15 @@ class Target:
             "balance": _given(text, "balance", balance, Balance, "RoundRobin()"),
             "health": _given(text, "health", health, HealthPlan, "HealthPlan(connect_failures=5)"),
             "check": _given(text, "check", check, Check, "HttpCheck('/healthz')"),
-            "circuit": _given(text, "circuit", circuit, CircuitLimits, "CircuitLimits(in_flight=64)"),
+            "circuit": _given(
+                text, "circuit", circuit, CircuitLimits, "CircuitLimits(in_flight=64)"
+            ),
             "zone": _given(text, "zone", zone, str, "'eu-1a'"),
         }
         told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        self._set(parsed.text, parsed.name, parsed.members, TargetSettings(**told) if told else None)
+        self._set(
+            parsed.text, parsed.name, parsed.members, TargetSettings(**told) if told else None
+        )
 
     def _set(
         self,
@@ -127,7 +142,7 @@ def _made(
 ) -> Target:
     """What a text was found to mean."""
     target = Target.__new__(Target)
-    target._set(text, name, members, None)  # noqa: SLF001  its own constructor reads a text
+    target._set(text, name, members, None)
     return target
 
 

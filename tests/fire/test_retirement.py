@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 import outlast
+from outlast.core.balance import RoundRobin
+from outlast.target import Target
 from outlast.testing import SimNet
 from outlast.testing.simnet.pod import Pod
 
@@ -34,7 +36,9 @@ class Shop:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[httpx.Client]:
-        with httpx.Client(transport=outlast.Transport(network=self.net)) as client:
+        target = Target("dns://orders.test:80", balance=RoundRobin())
+        transport = outlast.Transport(network=self.net, targets={"http://orders.test": target})
+        with httpx.Client(transport=transport) as client:
             yield client
 
     def open(self) -> list[int]:

@@ -14,7 +14,9 @@ FULL = bool(os.environ.get("OUTLAST_FULL"))
 SEEDS = range(1, 21 if FULL else 2)
 OUTAGE = (5.0, 65.0) if FULL else (5.0, 20.0)
 RATE = 200 if FULL else 50  # calls a second
-BUCKET = 50 + int(OUTAGE[1] - OUTAGE[0]) * 10  # extra dials: what the bucket holds, and what runs in (DESIGN section 6)
+BUCKET = (
+    50 + int(OUTAGE[1] - OUTAGE[0]) * 10
+)  # extra dials: what the bucket holds, and what runs in (DESIGN section 6)
 seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
@@ -100,9 +102,8 @@ def test_an_active_check_brings_it_back_at_once(seed: int) -> None:
 # -- total outage --------------------------------------------------------------------------
 
 
-
 def outage(seed: int, kind: str) -> tuple[Scene, Called, int]:
-    """All endpoints out for a minute, one of them back at its end; and how many calls began in it."""
+    """All endpoints out, one of them back in the end; and how many calls began meanwhile."""
     scene = Scene(seed, 4)
     begin, end = OUTAGE
     for number, pod in enumerate(scene.pods):

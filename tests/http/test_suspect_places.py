@@ -8,12 +8,14 @@ import httpx
 import pytest
 
 import outlast
+from outlast.core.balance import PickFirst
 from outlast.http.answer import Answer
 from outlast.http.call_driver import run_call
 from outlast.http.engine import Engine
 from outlast.http.message import BytesBody
 from outlast.http.reading import read_request
 from outlast.net.run import Strands, run_sync
+from outlast.target import Target
 from tests.http.fake_network import FakeNetwork, Line, answers, silent, target
 from tests.http.virtual_calls import URL
 
@@ -50,11 +52,10 @@ def test_fr71_a_waiter_is_served_when_a_suspect_is_evicted(method: str) -> None:
     network = FakeNetwork(a=Line(silent, acked=math.inf), b=Line(answers(0.01)))
     transport = outlast.Transport(
         network=network,
-        targets={URL: target("a", "b")},
+        targets={URL: Target(target("a", "b"), balance=PickFirst())},  # the dead one
         limits=httpx.Limits(max_connections=1),
     )
     engine = transport._engine
-    engine.service(next(iter(engine.settings.targets)))._turn = 1  # the dead one comes first
     ended = calls(engine, network, method, "GET")
     when, answer = ended[1]
     assert isinstance(answer, Answer)

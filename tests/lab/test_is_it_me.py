@@ -73,7 +73,7 @@ def join(threads: Sequence[threading.Thread]) -> None:
 def marked(service: Service) -> list[str]:
     """What this process holds against the Service's address."""
     known = service_of(target_of(service.host, service.port), kernel())
-    return [f"{address}: {entry}" for address, entry in known._endpoints.items()]
+    return [str(address) for address in known.addresses() if known.is_suspect(address)]
 
 
 def untroubled(answer: httpx.Response) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from outlast import events
 from outlast.core.balance import P2C, PickFirst
+from outlast.core.endpoint import Endpoint
 from outlast.net.address import Address
 from outlast.service.table import MAX_TARGETS, Service, service_of
 from outlast.target import Target, parse_target, target_of
@@ -63,13 +64,18 @@ def test_only_the_first_is_looked_for_until_more_is_asked(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Address] = []
-    monkeypatch.setattr(service, "_others", lambda first, now: asked.append(first.key) or [A, B, C])
+
+    def others(first: Endpoint[Address], now: float) -> list[Address]:
+        asked.append(first.key)
+        return [A, B, C]
+
+    monkeypatch.setattr(service, "_others", others)
     order = service.order(0.0)
     assert len(order) == 3
     assert (order[0],) == tuple(order[:1])
     assert not asked
     assert sorted(order, key=str) == [A, B, C]
-    assert list(order)[0] == order[0]
+    assert next(iter(order)) == order[0]
     assert asked == [order[0]]
 
 

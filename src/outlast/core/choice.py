@@ -22,7 +22,7 @@ from outlast.core.cells import Ranks, Urn, by_rank, draw
 from outlast.core.endpoint import Cell, Endpoint, K
 from outlast.core.load import Load
 
-__all__ = ["Choice", "InTurn", "Ordered", "Odds", "TwoChoices"]
+__all__ = ["Choice", "InTurn", "Odds", "Ordered", "TwoChoices"]
 
 TRIES = 8  # draws for one that may be taken, before all are looked through
 

@@ -130,12 +130,12 @@ class Attempt(Endings):
         service, now = self.call.service, self.call.now()
         if failure.kind in MUTE:
             service.overdue(lease.address, now)
-        elif lease.connection.dropped or failure.kind not in BROKEN:
-            return
-        elif lease.connection.requests > 1 and not lease.exchange.begun:
-            return
-        else:
+        elif failure.kind in BROKEN and not lease.connection.dropped:
+            if lease.connection.requests > 1 and not lease.exchange.begun:
+                return
             service.broken(lease.address, now)
+        else:
+            return
         if self.turn is not None:
             self.turn.failed(now)
 

@@ -152,7 +152,7 @@ class _Driver:
     async def _answered(self, attempt: Attempt) -> Next:
         call = self.call
         answer = self.answers[attempt.number] = attempt.answer()
-        head, address = answer.head, attempt.address
+        head = answer.head
         wait = None
         if head.status in (429, 503):
             wall_clock = call.engine.network.wall_clock()

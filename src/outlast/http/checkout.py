@@ -58,7 +58,7 @@ class Checkout:
         self.order: Sequence[Address] = ()
 
     async def choose(self, place: bool) -> Lease:
-        """The same where there are several endpoints: one on trial that was not used is due again."""
+        """The same of several endpoints: one on trial that was not used is due again."""
         lease: Lease | None = None
         try:
             lease = await self.run(place)
@@ -275,5 +275,6 @@ class _InOrder:
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:
         """See `DialWatcher.arrange`."""
         tried, order = self._call.tried, self._order
-        arranged = self._call.service.arrange(addresses, now)
-        return sorted(arranged, key=lambda each: (each in tried, order.get(each, len(order))))
+        if not order:  # the name was never met: it is picked only now
+            addresses = self._call.service.arrange(addresses, now)
+        return sorted(addresses, key=lambda each: (each in tried, order.get(each, len(order))))

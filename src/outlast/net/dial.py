@@ -64,6 +64,11 @@ class DialMemory:
         with self._lock:
             self._bucket.won(taken, now)
 
+    def redials_left(self, now: float) -> float:
+        """Extra dials that races may still begin."""
+        with self._lock:
+            return self._bucket.level(now)
+
     def learn(self, connect: float, handshake: float | None) -> None:
         """Take the winner's own times; in seconds."""
         with self._lock:

@@ -11,8 +11,9 @@ nothing here waits or does I/O, and no event is told under the lock.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 from threading import Lock
 
@@ -60,7 +61,9 @@ class Service:
     def settle(self, settings: TargetSettings, now: float) -> None:
         """Use the endpoints so from now on. What was known of their health is forgotten."""
         if self.told is not None:
-            log.warning("%s is told to be used as %s; it was %s", self.target.text, settings, self.told)
+            log.warning(
+                "%s is told to be used as %s; it was %s", self.target.text, settings, self.told
+            )
         with self._lock:
             self.told = settings
             checks, self.checks = self.checks, None
@@ -239,9 +242,7 @@ class Service:
         """Whether an endpoint is suspect now."""
         return address in self._doubted
 
-    def checked(
-        self, address: Address, up: bool, why: str, now: float, evidence: Evidence
-    ) -> None:
+    def checked(self, address: Address, up: bool, why: str, now: float, evidence: Evidence) -> None:
         """What an active check says of an endpoint; see `core.health.Health.checked`."""
 
         def tell(health: Health) -> Ejected | Returned | None:
@@ -293,6 +294,19 @@ class Service:
             self._roster.changed(endpoint)
         if change is not None:
             announce(self.target.text, address, change, now)
+
+    # -- for a look at it ------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Roster[Address]]:
+        """The endpoints, which nothing changes meanwhile. Not for long."""
+        with self._lock:
+            yield self._roster
+
+    def repeats_left(self, now: float) -> float:
+        """Repeats that the retry budget would still grant."""
+        with self._lock:
+            return self._budget.left(now)
 
     # -- budget ----------------------------------------------------------------------------
 

@@ -1,0 +1,80 @@
+"""`snapshot()`: what this process knows of its targets, read out of the endpoint table.
+
+A look, not a subscription: the figures of one target belong together, those of two may be an
+instant apart. Refuses to wait: each target's lock is held for the copying alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+from outlast.core.endpoint import Endpoint
+from outlast.core.health import Standing
+from outlast.net.address import Address
+from outlast.net.kernel import kernel
+from outlast.net.seam import Network
+from outlast.service.checks import ActiveChecks
+from outlast.service.service import Service
+from outlast.service.snapshot import EndpointSnapshot, Snapshot, TargetSnapshot
+from outlast.service.table import services_of
+
+__all__ = ["snapshot"]
+
+
+def snapshot(network: Network | None = None) -> Snapshot:
+    """The endpoint table now: `print` it, or read it (`Snapshot`).
+
+    network: another one than the kernel's, such as a `SimNet`. Thread-safe; never blocks.
+    """
+    world = kernel() if network is None else network
+    now = world.now()
+    services = sorted(services_of(world), key=lambda service: service.target.text)
+    return Snapshot(at=now, targets=tuple(_target(service, now) for service in services))
+
+
+def _target(service: Service, now: float) -> TargetSnapshot:
+    with service.reading() as roster:
+        endpoints = tuple(_endpoint(service, each, now) for each in roster)
+        panic = roster.panic
+    return TargetSnapshot(
+        target=service.target.text,
+        endpoints=endpoints,
+        panic=panic,
+        retry_budget_left=service.repeats_left(now),
+        redials_left=service.memory.redials_left(now),
+        calls=service.calls,
+    )
+
+
+def _endpoint(service: Service, each: Endpoint[Address], now: float) -> EndpointSnapshot:
+    health, member = each.health, each.member
+    out = health.standing is not Standing.IN
+    check, why = _check(service.checks, each.key)
+    return EndpointSnapshot(
+        address=str(each.key),
+        standing=health.standing.value,
+        evidence=health.evidence.value if out and health.evidence is not None else "",
+        rule=health.rule.value if out and health.rule is not None else "",
+        why=health.why if out else "",
+        until=health.until if out else None,
+        ejections=health.ejections,
+        pending=each.load.pending,
+        latency=each.load.latency(now),
+        weight=member.weight * each.part(now),
+        priority=member.priority,
+        zone=member.zone,
+        node=member.node,
+        suspect=service.is_suspect(each.key),
+        last_success=None if health.last_success == -math.inf else health.last_success,
+        check=check,
+        check_why=why,
+    )
+
+
+def _check(checks: ActiveChecks | None, address: Address) -> tuple[str, str]:
+    if checks is None:
+        return "", ""
+    state = checks.state(address)
+    if state.up is None:
+        return "", ""
+    return ("up" if state.up else "down"), state.why
