@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from outlast.core.health_plan import Evidence
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
@@ -61,8 +61,6 @@ class HttpCheck(CheckSchedule):
 
     See `CheckSchedule` for the other figures. Raises ValueError naming what is wrong.
     """
-
-    at_once: ClassVar[int] = 100
 
     path: str = "/"
     _: KW_ONLY
