@@ -133,7 +133,7 @@ class _Driver:
         before = self.call.report.progress
         if attempt.progress is Progress.NOT_SENT and before is not Progress.NOT_SENT:
             failure.message = f"{failure.message}, but an earlier attempt was: {before}"
-        if failure.kind in MUTE and attempt.used is not None:
+        if failure.kind in MUTE and attempt.used is not None and not failure.ours:
             self.call.service.failed(attempt.used.address, now)
         step = self.call.machine.failed(
             attempt.number,
