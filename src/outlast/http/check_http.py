@@ -10,6 +10,7 @@ probe (200 to 399, `Connection: close`). Refuses to follow redirects, and to sen
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -20,6 +21,7 @@ from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.h1 import H1Exchange
 from outlast.http.message import Head, Headers
 from outlast.net.handout import default_context
+from outlast.net.options import LocalRefusal
 from outlast.net.seam import WRITE, Stream, Wait
 from outlast.net.tls import handshake
 from outlast.service.check_kinds import (
@@ -120,7 +122,11 @@ class HttpCheck(CheckSchedule):
         """Made before anything is dialled: to load a trust store takes time."""
         if self.tls is False or (self.tls is None and way.trust is None):
             return None
-        return default_context() if way.trust is None else way.trust()
+        try:
+            return default_context() if way.trust is None else way.trust()
+        except OSError as error:  # a file of certificates that is not there: nobody else's fault
+            text = f"no TLS context for the check: {error.strerror or error}"
+            raise LocalRefusal(error.errno or errno.EINVAL, text) from error
 
     async def _talk(self, subject: Subject, stream: Stream) -> Outcome:
         exchange = H1Exchange(stream)

@@ -108,6 +108,7 @@ class CheckJob:
         self._lock = Lock()
         self._bell = owner.network.waiter()
         self._rung = False
+        self._level = logging.ERROR  # of a check's own failure
 
     def ring(self) -> None:
         """Have it look at its owner, and at its members, now. Thread-safe."""
@@ -214,10 +215,15 @@ class CheckJob:
             met = Evidence.ANSWERS if entry.subject.connected else Evidence.DEATH
             result = Outcome(False, str(result.strerror or result), met)
         elif isinstance(result, BaseException):
-            text = "a check of %s (%s) has failed by itself; it tells nothing of the endpoint"
-            log.error(text, address, self._target, exc_info=result)
+            self._log(address, result)
             result = Outcome(None, f"the check itself failed: {result!r}")
         self._end(entry, result, now)
+
+    def _log(self, address: Address, error: BaseException) -> None:
+        """A mistake in the check; it would be met every time, and is told in full once."""
+        text = "a check of %s (%s) has failed by itself; it tells nothing of the endpoint"
+        level, self._level = self._level, logging.DEBUG
+        log.log(level, text, address, self._target, exc_info=error)
 
     def _late(self, entry: _Entry, now: float) -> None:
         subject = entry.subject
