@@ -58,6 +58,12 @@ def test_a_percentile_waits_until_enough_is_known() -> None:
     assert after(0.3).after(HedgePlan(percentile=0.5, warm_up=1)) == pytest.approx(0.3 * EVEN)
 
 
+def test_the_next_response_is_late_with_the_chance_that_was_asked_for() -> None:
+    """Of twenty known times even the longest is not late: 1 in 21 will be longer."""
+    delay = after(*map(float, range(1, 21))).after(P95)
+    assert delay == pytest.approx(20 * EVEN)
+
+
 def test_a_very_fast_target_is_not_hedged_at_once() -> None:
     assert after(*[0.00001] * 20).after(P95) == 0.001
     assert after(*[0.0] * 20).after(HedgePlan(percentile=0.95, least=0.25)) == 0.25
