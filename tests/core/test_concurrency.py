@@ -109,8 +109,8 @@ def test_a_refusal_in_a_bad_window_cuts_no_deeper() -> None:
     for tick in range(11):
         limit.answered(0.1 * tick, 0.1, 100)
     before = limit._limit
-    for tick in range(11, 23):
-        limit.answered(0.1 * tick, 9.9, 100, refused=tick == 15)
+    for tick in range(21, 41):
+        limit.answered(0.05 * tick, 9.9, 100, refused=tick == 30)
     assert limit._limit == pytest.approx(0.9 * before)
 
 

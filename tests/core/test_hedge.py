@@ -79,6 +79,12 @@ def test_old_response_times_are_forgotten() -> None:
     assert after(*[9.0] * SIZE, *[0.01] * SIZE).after(P95) == pytest.approx(0.01 * EVEN)
 
 
+def test_the_quickest_answer_is_known_after_a_while() -> None:
+    assert after(*[0.01] * 19).quickest() == 0.0
+    assert after(*[0.03] * 10, 0.01, *[0.02] * 10).quickest() == 0.01
+    assert after(0.01, *[0.02] * SIZE).quickest() == 0.02
+
+
 def test_a_share_must_be_earned() -> None:
     hedging = HedgeDelay()
     for _ in range(19):

@@ -87,6 +87,13 @@ class HedgeDelay:
         assert late is not None
         return max(plan.least, EVEN * late)
 
+    def quickest(self) -> float:
+        """Seconds that no answer has been quicker than of late: `CallPlan.least`. 0 until enough
+        is known."""
+        if len(self._times) < WARM_UP:
+            return 0.0
+        return self._times.quantile(0.0) or 0.0
+
     def allows(self, plan: HedgePlan) -> bool:
         """Whether one more hedge keeps to the plan's share. A fixed delay has none: there the
         retry budget alone bounds."""
