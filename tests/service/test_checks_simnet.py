@@ -170,6 +170,17 @@ def test_they_rest_a_minute_after_the_last_call_and_begin_anew_with_the_next() -
         assert owner.checks.state(address).up is True
 
 
+def test_they_rest_at_an_instant_that_is_no_round_number() -> None:
+    """49.85 + 60 - 49.85 is less than 60, in floats: the job would ask for ever."""
+    net = SimNet()
+    owner = owner_of(net, 1)
+    with net.running():
+        net.sleep(49.85)
+        owner.use()
+        net.sleep(60.0 + TRIP)
+        assert not running(owner)
+
+
 def test_a_call_just_after_they_have_begun_to_rest_wakes_them() -> None:
     net = SimNet()
     owner = owner_of(net, 1)

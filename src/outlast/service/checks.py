@@ -136,7 +136,7 @@ class ActiveChecks:
                 return None
             # First nothing, then the look: whoever calls meanwhile sees one or the other.
             self._job = None
-            if self._stopped or now - self._used >= IDLE:
+            if self._stopped or now >= self.rests_at:
                 return None
             self._job = job
         assert members is not None
