@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -36,9 +37,12 @@ class Server:
         {"start": 300},
         {"most": 10},
         {"queue": -1},
+        {"start": "20"},
+        {"most": 99.5},
+        {"least": True},
     ],
 )
-def test_plans_that_make_no_sense_are_refused(figures: dict[str, int]) -> None:
+def test_plans_that_make_no_sense_are_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^adaptive: "):
         AdaptivePlan(**figures)
 

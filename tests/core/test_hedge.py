@@ -32,7 +32,12 @@ def after(*times: float) -> HedgeDelay:
         ({"percentile": 1.0}, "percentile 1.0 is not as 0.95"),
         ({"percentile": 95}, "percentile 95 is not as 0.95"),
         ({"percentile": 0.9, "least": -0.1}, "least -0.1 is no time"),
-        ({"percentile": 0.9, "warm_up": 0}, "warm_up 0 is not as 20"),
+        ({"delay": "50ms"}, "delay '50ms' is no time in seconds"),
+        ({"delay": math.inf}, "delay inf is no time in seconds"),
+        ({"percentile": "p95"}, "percentile 'p95' is not as 0.95"),
+        ({"percentile": True}, "percentile True is not as 0.95"),
+        ({"percentile": 0.9, "warm_up": 0}, "warm_up 0 is no whole number from 1, such as 20"),
+        ({"percentile": 0.9, "warm_up": 2.5}, "warm_up 2.5 is no whole number from 1"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(figures: dict[str, Any], text: str) -> None:
