@@ -62,8 +62,9 @@ class HedgePlan:
 
 
 def _time(value: object) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and 0 <= value < math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value < math.inf
 
 
 class HedgeDelay:
