@@ -20,7 +20,8 @@ class TransportFailure(Exception):
 
     `kind` is the name of the family's exception, such as "ConnectTimeout". `cause` is the error
     below, if there is one; `final` as in `core.call.Failure`; `report` is the call's time line,
-    empty if the call never began.
+    empty if the call never began. `ours`: this machine's own link was down, so that nothing of it
+    speaks against the peer.
     """
 
     def __init__(
@@ -31,4 +32,5 @@ class TransportFailure(Exception):
         self.kind = kind
         self.message = message
         self.cause = cause
+        self.ours = False
         self.report = Report(0.0)

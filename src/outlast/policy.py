@@ -8,138 +8,31 @@ unknown fields and wrong values with a ValueError that names the field and shows
 from __future__ import annotations
 
 import dataclasses
-import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from outlast import fields as accept
 from outlast.core.backoff import Backoff
-from outlast.core.latency import RFC_MINIMUM
+from outlast.core.budget import BudgetPlan
+from outlast.core.call_steps import Repeat
+from outlast.core.cookies import CookieName
+from outlast.core.health_plan import Rule
+from outlast.core.hedge import HedgePlan
+from outlast.fields import seconds
 from outlast.net.options import Keepalive
+from outlast.strategies import Condition, Stop, Wait
 
 __all__ = ["Policy", "current_override", "override", "seconds"]
 
-SHORTEST = 0.001  # seconds; what the kernel counts user timeouts in
-LONGEST = 1e9  # seconds, some 30 years; what is longer is a mistake
-METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2: a token
 RETRY_STATUS = frozenset({429, 502, 503, 504})
 USER_TIMEOUT = 11.0  # seconds
 BACKOFF = Backoff()
 KEEPALIVE = Keepalive()
-
-
-def seconds(value: object, name: str) -> float:
-    """`value` in seconds: a number, or "5s", "250ms", "2m". ValueError naming `name`."""
-    number: float = math.nan
-    if isinstance(value, str):
-        for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
-            if value.endswith(unit):
-                number = _number(value[: -len(unit)]) * factor
-                break
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value) if abs(value) < LONGEST else math.inf
-    if not 0 <= number < LONGEST:
-        raise ValueError(f"{name}: {value!r} is no duration; write seconds (2.5), '5s' or '250ms'")
-    return number
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _duration(value: object, name: str) -> float:
-    return seconds(value, name)
-
-
-def _positive(value: object, name: str) -> float:
-    number = seconds(value, name)
-    if not number:
-        raise ValueError(f"{name}: must be more than 0 seconds, such as 2.5 or '250ms'")
-    return number
-
-
-def _user_timeout(value: object, name: str) -> float:
-    number = seconds(value, name)
-    if 0 < number < SHORTEST:
-        raise ValueError(f"{name}: {value!r} is less than 1 ms; write 11, '250ms', or 0 for off")
-    return number
-
-
-def _optional(value: object, name: str) -> float | None:
-    return None if value is None else _positive(value, name)
-
-
-def _attempt_delay(value: object, name: str) -> float | None:
-    number = _optional(value, name)
-    if number is not None and number < RFC_MINIMUM:
-        raise ValueError(
-            f"{name}: {value!r} is less than 10 ms, which RFC 8305 section 5 forbids; "
-            "write 0.05 or '50ms', or None to adapt to the target"
-        )
-    return number
-
-
-def _count(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100:
-        raise ValueError(f"{name}: {value!r} is not a whole number from 1 to 100")
-    return value
-
-
-def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name}: {value!r} is not True or False")
-    return value
-
-
-def _optional_flag(value: object, name: str) -> bool | None:
-    return None if value is None else _flag(value, name)
-
-
-def _statuses(value: object, name: str) -> frozenset[int]:
-    if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
-        raise ValueError(f"{name}: {value!r} is no set of status codes, such as {{502, 503}}")
-    found = list(value)
-    for status in found:
-        if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
-            raise ValueError(f"{name}: {status!r} is not a status code from 100 to 599")
-    return frozenset(found)
-
-
-def _unsafe(value: object, name: str) -> Mapping[str, frozenset[int]]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name}: {value!r} does not map methods, such as {{'POST': {{503}}}}")
-    found: dict[str, frozenset[int]] = {}
-    for key, item in value.items():
-        method = _method(key, name)
-        found[method] = found.get(method, frozenset()) | _statuses(item, f"{name}[{key!r}]")
-    return found
-
-
-def _method(value: object, name: str) -> str:
-    if not isinstance(value, str) or not METHOD.fullmatch(value):
-        raise ValueError(f"{name}: {value!r} is no method, such as 'POST'")
-    return value.upper()
-
-
-def _backoff(value: object, name: str) -> Backoff:
-    if not isinstance(value, Backoff):
-        raise ValueError(f"{name}: {value!r} is no Backoff, such as Backoff(base=0.025, cap=0.25)")
-    return value
-
-
-def _keepalive(value: object, name: str) -> Keepalive | None:
-    if value is None or isinstance(value, Keepalive):
-        return value
-    if isinstance(value, (tuple, list)) and len(value) == 3:
-        return Keepalive(*value)
-    raise ValueError(f"{name}: {value!r} is neither None nor (idle, interval, count) in seconds")
+BUDGET = BudgetPlan()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +42,21 @@ class Policy:
 
     attempts: requests of which a byte was written, at most, per call.
     deadline: for the whole call, body included; None for none.
+    attempt_timeout: for one attempt, from its beginning to its response's head; then it is repeated
+        if that is safe. "split": an equal share of what is left of the deadline, for each attempt
+        that is left; without a deadline there is nothing to split. None: none.
     retry_status: statuses that are repeated, for safe requests.
     unsafe_status: method to statuses that are repeated though the method is not idempotent.
     idempotent: True or False overrules the method and the Idempotency-Key header.
-    backoff: the wait before a repeated request.
+    backoff: the wait before a repeated request: a Backoff, or a wait strategy of tenacity's.
+    stop: a stop strategy of tenacity's, beside `attempts` and `deadline`; raise those where it
+        alone is to decide. None: those alone.
+    retry_if: a retry strategy of tenacity's: which answers are repeated, in place of
+        `retry_status`, and which failures are not. It makes nothing safe that is not, and the
+        caller's read timeout stays final. None: none.
+    retry_budget: (ratio, per_second) of the target's requests that repeats and hedges may cost.
+    hedge: when a safe request that is late gets a second attempt beside it: after a delay in
+        seconds, or "p95" of the target's response times (any percentile); None or "off" for never.
     retry_after_limit: a longer Retry-After returns the answer at once.
     connect_timeout: for a whole connect when the caller gave none.
     attempt_delay: from one dial of a race to the next, at least 10 ms (RFC 8305 section 5); None
@@ -167,16 +71,29 @@ class Policy:
     repeat_unacknowledged: also repeat what is not safe to repeat (POST), if the peer's kernel has
         acknowledged no byte of it for about two seconds. The risk: the request may have arrived,
         and only the acknowledgements were lost; then it is acted upon twice. HTTP/1.1 only.
+    deadline_header: a header that tells the server how much time is left, `deadline` and
+        `attempt_timeout` together; one that the caller has set stays. Its name says in which form:
+        `grpc-timeout`, milliseconds where it ends in `-ms`, else seconds. None: none.
+    sticky_cookies: cookies that are left out of repeated requests, so that a router draws another
+        endpoint: names, patterns of names, or "openshift" for its router's per-route cookie.
+    dry_run: rules that only count what they would have done: "retry_unsent", "retry_unanswered",
+        "retry_status", "retry_suspect", "hedge", or all of them by "repeats"; and rules of ejection
+        ("gateway_errors" ...), or all of them by "ejections".
     idle_expiry: idle connections are dropped after so long.
     max_age: connections are retired after so long, give or take 20 %.
     """
 
     attempts: int = 3
     deadline: float | None = None
+    attempt_timeout: float | Literal["split"] | None = None
     retry_status: AbstractSet[int] = RETRY_STATUS
     unsafe_status: Mapping[str, AbstractSet[int]] = dataclasses.field(default_factory=dict)
     idempotent: bool | None = None
-    backoff: Backoff = BACKOFF
+    backoff: Backoff | Wait = BACKOFF
+    stop: Stop | None = None
+    retry_if: Condition | None = None
+    retry_budget: BudgetPlan = BUDGET
+    hedge: HedgePlan | None = None
     retry_after_limit: float = 10.0
     connect_timeout: float = 5.0
     attempt_delay: float | None = None
@@ -186,6 +103,9 @@ class Policy:
     watch: bool = True
     first_byte: float | None = None
     repeat_unacknowledged: bool = False
+    deadline_header: str | None = None
+    sticky_cookies: AbstractSet[CookieName] = frozenset()
+    dry_run: AbstractSet[Repeat | Rule] = frozenset()
     idle_expiry: float = 60.0
     max_age: float = 300.0
 
@@ -196,10 +116,15 @@ class Policy:
             *,
             attempts: int = ...,
             deadline: float | str | None = ...,
+            attempt_timeout: float | str | None = ...,
             retry_status: Iterable[int] = ...,
             unsafe_status: Mapping[str, Iterable[int]] = ...,
             idempotent: bool | None = ...,
-            backoff: Backoff = ...,
+            backoff: Backoff | Wait = ...,
+            stop: Stop | None = ...,
+            retry_if: Condition | None = ...,
+            retry_budget: BudgetPlan | tuple[float, float] = ...,
+            hedge: HedgePlan | float | str | None = ...,
             retry_after_limit: float | str = ...,
             connect_timeout: float | str = ...,
             attempt_delay: float | str | None = ...,
@@ -209,6 +134,9 @@ class Policy:
             watch: bool = ...,
             first_byte: float | str | None = ...,
             repeat_unacknowledged: bool = ...,
+            deadline_header: str | None = ...,
+            sticky_cookies: CookieName | Iterable[CookieName] = ...,
+            dry_run: str | Repeat | Rule | Iterable[str | Repeat | Rule] = ...,
             idle_expiry: float | str = ...,
             max_age: float | str = ...,
         ) -> None:
@@ -229,23 +157,31 @@ class Policy:
 
 
 _CHECKS: dict[str, Callable[[object, str], object]] = {
-    "attempts": _count,
-    "deadline": _optional,
-    "retry_status": _statuses,
-    "unsafe_status": _unsafe,
-    "idempotent": _optional_flag,
-    "backoff": _backoff,
-    "retry_after_limit": _duration,
-    "connect_timeout": _positive,
-    "attempt_delay": _attempt_delay,
-    "open_attempts": _count,
-    "keepalive": _keepalive,
-    "user_timeout": _user_timeout,
-    "watch": _flag,
-    "first_byte": _optional,
-    "repeat_unacknowledged": _flag,
-    "idle_expiry": _positive,
-    "max_age": _positive,
+    "attempts": accept.count,
+    "deadline": accept.optional,
+    "attempt_timeout": accept.attempt_timeout,
+    "retry_status": accept.statuses,
+    "unsafe_status": accept.unsafe,
+    "idempotent": accept.optional_flag,
+    "backoff": accept.backoff,
+    "stop": accept.optional_strategy,
+    "retry_if": accept.optional_strategy,
+    "retry_budget": accept.retry_budget,
+    "hedge": accept.hedge,
+    "retry_after_limit": accept.duration,
+    "connect_timeout": accept.positive,
+    "attempt_delay": accept.attempt_delay,
+    "open_attempts": accept.count,
+    "keepalive": accept.keepalive,
+    "user_timeout": accept.user_timeout,
+    "watch": accept.flag,
+    "first_byte": accept.optional,
+    "repeat_unacknowledged": accept.flag,
+    "deadline_header": accept.header,
+    "sticky_cookies": accept.cookies,
+    "dry_run": accept.dry_run,
+    "idle_expiry": accept.positive,
+    "max_age": accept.positive,
 }
 
 

@@ -66,7 +66,7 @@ class CallMachine(RuleBasedStateMachine):
         replayable=st.sampled_from([True, True, True, True, False]),
         repeats=st.sampled_from([9, 9, 9, 1, 0]),
         seed=st.integers(0, 9),
-        least=st.sampled_from([0.0, 0.0, 0.25]),
+        least=st.sampled_from([0.0, 0.2, 1.5]),
         patience=st.sampled_from([math.inf] * 4 + [0.5]),
         dry=st.sampled_from([frozenset[Repeat]()] * 4 + [frozenset({each}) for each in Repeat]),
     )

@@ -134,8 +134,9 @@ def test_a_limit_that_has_grown_lets_more_than_one_in() -> None:
 
 def test_what_says_nothing_of_the_endpoint_teaches_nothing() -> None:
     one = filled(20, adaptive=AdaptivePlan(start=20))
-    for tick in range(20):
+    for tick in range(200):
         one.leave(0.1 * tick, None)
+        one.enter()
     assert one.limit == 20
 
 

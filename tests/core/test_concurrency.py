@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -36,9 +37,12 @@ class Server:
         {"start": 300},
         {"most": 10},
         {"queue": -1},
+        {"start": "20"},
+        {"most": 99.5},
+        {"least": True},
     ],
 )
-def test_plans_that_make_no_sense_are_refused(figures: dict[str, int]) -> None:
+def test_plans_that_make_no_sense_are_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^adaptive: "):
         AdaptivePlan(**figures)
 
@@ -93,6 +97,33 @@ def test_a_refusal_cuts_once_in_a_window_and_its_time_is_no_measure() -> None:
     for tick in range(10):
         limit.answered(1.0 + tick * 0.2, 0.1, 20)
     assert limit._limit > 18.0, "the refusals' times have spoilt the average"
+
+
+def test_times_that_grow_a_little_are_no_queue() -> None:
+    server = Server(10_000)
+    server.windows(40)
+    before = server.limit._limit
+    server.windows(1, slower=1.4)
+    assert server.limit._limit > before
+
+
+def test_a_refusal_in_a_bad_window_cuts_no_deeper() -> None:
+    """Refused and queueing is one trouble, not two."""
+    limit = AdaptiveLimit(AdaptivePlan(start=100))
+    for tick in range(11):
+        limit.answered(0.1 * tick, 0.1, 100)
+    before = limit._limit
+    for tick in range(21, 41):
+        limit.answered(0.05 * tick, 9.9, 100, refused=tick == 30)
+    assert limit._limit == pytest.approx(0.9 * before)
+
+
+def test_a_bad_time_that_is_over_does_not_hide_the_next() -> None:
+    server = Server(10_000)
+    server.windows(20)
+    server.windows(300, slower=20.0)
+    before = server.windows(40)
+    assert server.windows(10, slower=6.0) < before
 
 
 def test_after_a_bad_time_it_recovers() -> None:

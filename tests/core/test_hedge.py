@@ -32,7 +32,12 @@ def after(*times: float) -> HedgeDelay:
         ({"percentile": 1.0}, "percentile 1.0 is not as 0.95"),
         ({"percentile": 95}, "percentile 95 is not as 0.95"),
         ({"percentile": 0.9, "least": -0.1}, "least -0.1 is no time"),
-        ({"percentile": 0.9, "warm_up": 0}, "warm_up 0 is not as 20"),
+        ({"delay": "50ms"}, "delay '50ms' is no time in seconds"),
+        ({"delay": math.inf}, "delay inf is no time in seconds"),
+        ({"percentile": "p95"}, "percentile 'p95' is not as 0.95"),
+        ({"percentile": True}, "percentile True is not as 0.95"),
+        ({"percentile": 0.9, "warm_up": 0}, "warm_up 0 is no whole number from 1, such as 20"),
+        ({"percentile": 0.9, "warm_up": 2.5}, "warm_up 2.5 is no whole number from 1"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(figures: dict[str, Any], text: str) -> None:
@@ -58,6 +63,12 @@ def test_a_percentile_waits_until_enough_is_known() -> None:
     assert after(0.3).after(HedgePlan(percentile=0.5, warm_up=1)) == pytest.approx(0.3 * EVEN)
 
 
+def test_the_next_response_is_late_with_the_chance_that_was_asked_for() -> None:
+    """Of twenty known times even the longest is not late: 1 in 21 will be longer."""
+    delay = after(*map(float, range(1, 21))).after(P95)
+    assert delay == pytest.approx(20 * EVEN)
+
+
 def test_a_very_fast_target_is_not_hedged_at_once() -> None:
     assert after(*[0.00001] * 20).after(P95) == 0.001
     assert after(*[0.0] * 20).after(HedgePlan(percentile=0.95, least=0.25)) == 0.25
@@ -71,6 +82,12 @@ def test_requests_that_all_take_the_same_time_are_not_late() -> None:
 
 def test_old_response_times_are_forgotten() -> None:
     assert after(*[9.0] * SIZE, *[0.01] * SIZE).after(P95) == pytest.approx(0.01 * EVEN)
+
+
+def test_the_quickest_answer_is_known_after_a_while() -> None:
+    assert after(*[0.01] * 19).quickest() == 0.0
+    assert after(*[0.03] * 10, 0.01, *[0.02] * 10).quickest() == 0.01
+    assert after(0.01, *[0.02] * SIZE).quickest() == 0.02
 
 
 def test_a_share_must_be_earned() -> None:

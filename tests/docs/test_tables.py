@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import outlast
+from outlast.core.budget import BudgetPlan
 from outlast.http.transport import AsyncTransport, Transport
 from outlast.net import options
 from outlast.testing import KernelLab
@@ -25,7 +26,11 @@ from tests.docs.pages import ROOT, page, pages
 
 DEFAULTS = "docs/defaults.md"
 ROOMS = ("core", "http", "service")  # every figure of these must be told
-VALUES: dict[str, Any] = {"Backoff": outlast.Backoff, "Keepalive": outlast.Keepalive}
+VALUES: dict[str, Any] = {
+    "Backoff": outlast.Backoff,
+    "BudgetPlan": BudgetPlan,
+    "Keepalive": outlast.Keepalive,
+}
 
 
 def told() -> dict[str, str]:

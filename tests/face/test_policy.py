@@ -6,21 +6,54 @@ import ast
 import dataclasses
 import inspect
 import math
+import re
 from typing import Any
 
 import pytest
+import tenacity
 from hypothesis import given
 from hypothesis import strategies as st
 
 import outlast
 import outlast.policy as policy_module
 from outlast import Backoff, Keepalive, Policy
+from outlast.core.budget import BudgetPlan
+from outlast.core.call_steps import Repeat
+from outlast.core.health_plan import Rule
+from outlast.core.hedge import HedgePlan
 from outlast.policy import current_override, seconds
+
+
+def never(state: Any) -> bool:
+    """A plain function may be any strategy."""
+    return False
+
+
+async def later(state: Any) -> bool:
+    """A coroutine may be none."""
+    return False
+
+
+class Unhashable:
+    """A strategy that no policy can hold."""
+
+    __hash__ = None  # type: ignore[assignment]  # that is the point
+
+    def __call__(self, state: Any) -> bool:
+        return False
+
+
+WAIT = tenacity.wait_fixed(1) + tenacity.wait_random(0, 1)
+STOP = tenacity.stop_after_attempt(3) | tenacity.stop_after_delay(5)
+RETRY = tenacity.retry_if_exception_type(OSError)
+ASYNC_RETRY = tenacity.asyncio.retry_if_exception(later)
+PATTERN = re.compile("lb-.*")
 
 # field: good values and what becomes of them
 GOOD: dict[str, list[tuple[Any, Any]]] = {
     "attempts": [(1, 1), (100, 100)],
     "deadline": [(None, None), (2, 2.0), (0.5, 0.5), ("250ms", 0.25), ("5s", 5.0), ("2m", 120.0)],
+    "attempt_timeout": [(None, None), (2, 2.0), ("250ms", 0.25), ("split", "split")],
     "retry_status": [
         ({502}, frozenset({502})),
         ([502, 503, 502], frozenset({502, 503})),
@@ -34,7 +67,23 @@ GOOD: dict[str, list[tuple[Any, Any]]] = {
         ({"M-SEARCH": {503}}, {"M-SEARCH": frozenset({503})}),
     ],
     "idempotent": [(None, None), (True, True), (False, False)],
-    "backoff": [(Backoff(0.0, 0.0), Backoff(0.0, 0.0))],
+    "backoff": [(Backoff(0.0, 0.0), Backoff(0.0, 0.0)), (WAIT, WAIT), (never, never)],
+    "stop": [(None, None), (STOP, STOP), (never, never)],
+    "retry_if": [(None, None), (RETRY, RETRY), (never, never)],
+    "retry_budget": [
+        ((0.1, 5), BudgetPlan(0.1, 5)),
+        ([0, 0], BudgetPlan(0, 0)),
+        (BudgetPlan(0.5, 1.0), BudgetPlan(0.5, 1.0)),
+    ],
+    "hedge": [
+        (None, None),
+        ("off", None),
+        (0.05, HedgePlan(delay=0.05)),
+        ("50ms", HedgePlan(delay=0.05)),
+        ("p95", HedgePlan(percentile=0.95)),
+        ("p99.9", HedgePlan(percentile=99.9 / 100)),
+        (HedgePlan(delay=0.1), HedgePlan(delay=0.1)),
+    ],
     "retry_after_limit": [(0, 0.0), ("1m", 60.0)],
     "connect_timeout": [(0.1, 0.1), ("3s", 3.0)],
     "attempt_delay": [(None, None), (0.05, 0.05), ("10ms", 0.01)],
@@ -49,6 +98,26 @@ GOOD: dict[str, list[tuple[Any, Any]]] = {
     "watch": [(True, True), (False, False)],
     "first_byte": [(None, None), ("2s", 2.0)],
     "repeat_unacknowledged": [(True, True), (False, False)],
+    "deadline_header": [
+        (None, None),
+        ("grpc-timeout", "grpc-timeout"),
+        ("X-Envoy-Expected-Rq-Timeout-Ms", "X-Envoy-Expected-Rq-Timeout-Ms"),
+    ],
+    "sticky_cookies": [
+        ((), frozenset()),
+        ("openshift", frozenset({"openshift"})),
+        (PATTERN, frozenset({PATTERN})),
+        (["SERVERID", PATTERN], frozenset({"SERVERID", PATTERN})),
+    ],
+    "dry_run": [
+        ((), frozenset()),
+        ("hedge", frozenset({Repeat.HEDGE})),
+        (Rule.NODE, frozenset({Rule.NODE})),
+        (["retry_status", "gateway_errors"], frozenset({Repeat.STATUS, Rule.GATEWAY_ERRORS})),
+        ({"repeats"}, frozenset(Repeat)),
+        ({"ejections", "repeats"}, frozenset({*Rule, *Repeat})),
+        ({Repeat.HEDGE, "hedge"}, frozenset({Repeat.HEDGE})),
+    ],
     "idle_expiry": [("60s", 60.0), (1e-9, 1e-9)],
     "max_age": [(300, 300.0)],
 }
@@ -56,10 +125,15 @@ GOOD: dict[str, list[tuple[Any, Any]]] = {
 BAD: dict[str, list[Any]] = {
     "attempts": [0, 101, -1, 1.0, "3", None, True],
     "deadline": [0, -1, "soon", "5", "5h", math.inf, math.nan, True, [5], 10**400, "1e400s"],
+    "attempt_timeout": [0, -1, "soon", "splits", True],
     "retry_status": [None, 503, "503", b"503", [99], [600], ["503"], [True], [[502]], [None]],
     "unsafe_status": [None, {503}, "POST", {503: "POST"}, {"POST": 503}, {"": [503]}, {"A B": [1]}],
     "idempotent": [0, 1, "yes"],
-    "backoff": [None, 0.1, (0.1, 1.0)],
+    "backoff": [None, 0.1, (0.1, 1.0), Backoff, tenacity.wait_fixed, STOP, RETRY, later],
+    "stop": [0, 5, "never", tenacity.stop_after_attempt, WAIT, RETRY, later, Unhashable()],
+    "retry_if": [True, "always", tenacity.retry_always.__class__, WAIT, STOP, later, ASYNC_RETRY],
+    "retry_budget": [None, 0.2, (0.2,), (0.2, 3, 4), (-0.1, 3), ("20%", 3), (0.2, math.inf)],
+    "hedge": [0, -0.1, True, "p", "p0", "p100", "p95%", "95", "pp", "always", [0.1], ()],
     "retry_after_limit": [None, -1, "long"],
     "connect_timeout": [None, 0, -1, "0s"],
     "attempt_delay": [0, -0.1, "fast", 0.001, "9ms"],
@@ -69,6 +143,9 @@ BAD: dict[str, list[Any]] = {
     "watch": [None, 0, "no"],
     "first_byte": [0, -1, "soon"],
     "repeat_unacknowledged": [None, 1, "yes"],
+    "deadline_header": ["", "a b", ":path", "Host", "content-length", b"x", 5, True],
+    "sticky_cookies": [None, 5, b"route", [b"route"], [None], [""], ["a b"], re.compile(b"x")],
+    "dry_run": [None, 5, True, "hedges", ["hedge", "latencies"], [None], [["hedge"]]],
     "idle_expiry": [None, 0, -1],
     "max_age": [None, 0, "old"],
 }
@@ -117,7 +194,22 @@ def test_what_a_field_refuses(name: str, value: Any) -> None:
         ({"unsafe_status": [503]}, "does not map methods, such as {'POST': {503}}"),
         ({"unsafe_status": {"POST": 503}}, "unsafe_status['POST']: 503 is no set"),
         ({"unsafe_status": {"A B": [503]}}, "'A B' is no method, such as 'POST'"),
-        ({"backoff": 1}, "1 is no Backoff, such as Backoff(base=0.025, cap=0.25)"),
+        ({"backoff": 1}, "1 is no Backoff, such as Backoff(base=0.025, cap=0.25), and no wait"),
+        ({"backoff": tenacity.wait_fixed}, "is a class, not a strategy made of it; write wait_"),
+        ({"stop": WAIT}, "is a strategy for backoff; write stop_after_delay(5)"),
+        ({"stop": 5}, "5 is no strategy; write stop_after_delay(5), or a function of a state"),
+        ({"stop": Unhashable()}, "has no hash, so no policy can hold it"),
+        ({"retry_if": ASYNC_RETRY}, "is a coroutine; write retry_if_exception_type("),
+        (
+            {"attempt_timeout": "half"},
+            "write seconds (2.5), '5s' or '250ms', or 'split' for",
+        ),
+        ({"retry_budget": 0.2}, "0.2 is not (ratio, per_second), such as (0.2, 3.0)"),
+        ({"hedge": "p100"}, "neither 'off' nor a delay (0.05, '50ms') nor a percentile of"),
+        ({"deadline_header": "Host"}, "'Host' is no header for this; write 'x-envoy-expected-"),
+        ({"sticky_cookies": 5}, "5 names no cookies; write {'SERVERID'}"),
+        ({"sticky_cookies": ["a;"]}, "'a;' is no cookie's name; write {'SERVERID'}"),
+        ({"dry_run": "hedges"}, "'hedges' is no rule; the rules are repeats, ejections, retry_u"),
         ({"keepalive": 5}, "5 is neither None nor (idle, interval, count) in seconds"),
         ({"keepalive": (0, 1, 6)}, "keepalive idle: 0 is not a whole number from 1 to 32767"),
         ({"user_timeout": 0.0001}, "less than 1 ms; write 11, '250ms', or 0 for off"),

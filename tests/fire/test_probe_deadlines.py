@@ -18,8 +18,8 @@ GOOD = Line(answers(0.01))
 
 
 def test_a_probe_ends_at_the_calls_deadline() -> None:
-    """Nothing is sent then, nobody is held suspect for it, and the connection, of which nothing
-    is known, is not taken for one that was just heard from."""
+    """Nothing is sent then, nobody is held suspect for it, and whoever has as little time does not
+    meet that connection again."""
     network = FakeNetwork(a=GOOD)
     with client(network, policy=Policy(deadline=0.02)) as calls:
         began = idle(calls, network, 3.0)

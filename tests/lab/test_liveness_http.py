@@ -174,6 +174,30 @@ def test_a_pool_of_a_hundred_when_a_node_dies_while_it_is_idle(
         assert slowest <= bound()
 
 
+def test_after_the_network_heals_the_pool_works_at_once(
+    lab: KernelLab, figures: Callable[[str], None]
+) -> None:
+    """Both machines were away while nobody asked: no connection is made anew."""
+    shop = Shop(lab, "healed")
+    url = shop.service.url
+    with lab.running(), httpx.Client(transport=outlast.Transport(limits=LIMITS)) as client:
+        each_on_its_own(client, url, POOL)
+        for node in shop.nodes:
+            node.black_hole()
+        pause(3.0)
+        for node in shop.nodes:
+            node.heal()
+        before = connections(shop)
+        slowest = each_on_its_own(client, url, POOL)
+        figures(f"slowest of 100 GETs on a healed pool: {slowest:.3f} s, {under_load()}")
+        assert slowest <= bound()
+        assert connections(shop) == before == POOL
+
+
+def connections(shop: Shop) -> int:
+    return sum(node.pods[0].counts()["connections"] for node in shop.nodes)
+
+
 def test_posts_on_an_idle_pool_when_a_node_dies(
     lab: KernelLab, figures: Callable[[str], None]
 ) -> None:

@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
+import outlast
 from outlast.core.health_plan import Evidence
 from outlast.net.address import Address, unix_address
 from outlast.net.errand import MAX_THREADS, start_errand
 from outlast.net.kernel import KernelNetwork, kernel
 from outlast.net.options import LocalRefusal
 from outlast.net.run import run_sync
-from outlast.service.check_kinds import CallCheck, CheckKind, Outcome, TcpCheck
+from outlast.service.check_kinds import CallCheck, CheckKind, Outcome, TcpCheck, read_check
+from outlast.testing import SimNet
 from tests.net.far_side import PATIENCE
 from tests.net.kernel_world import KernelWorld
 from tests.net.scripted import at
-from tests.service.checking import Owner, probe_once
+from tests.service.checking import Owner, address_of, keep_using, probe_once
 
 A = at("127.0.0.1", 9)
 
@@ -108,6 +110,20 @@ def test_figures_of_a_call_are_checked_too() -> None:
         CallCheck(well, fall=0)
 
 
+@pytest.mark.parametrize("value", [5, "/healthz", TcpCheck, well, {"path": "/"}])
+def test_what_is_no_check_is_named(value: Any) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_check(value, "target 'orders': check")
+    assert str(caught.value).startswith(f"target 'orders': check: {value!r} is no active check")
+    assert "write TcpCheck()" in str(caught.value)
+
+
+def test_a_check_is_one_and_so_is_none() -> None:
+    check = TcpCheck()
+    assert read_check(check, "check") is check
+    assert read_check(None, "check") is None
+
+
 # --- connects -----------------------------------------------------------------------------------
 
 
@@ -139,6 +155,10 @@ def test_another_port_of_the_same_host(world: KernelWorld, family: int) -> None:
 def test_a_connect_that_is_refused(world: KernelWorld) -> None:
     error = probe_once(world.network, TcpCheck(), world.refusing())
     assert isinstance(error, ConnectionRefusedError)
+
+
+def test_a_connect_that_is_given_up_leaves_nothing_behind(world: KernelWorld) -> None:
+    assert probe_once(world.network, TcpCheck(), world.silent(), timeout=0.05) is None
 
 
 def test_another_port_where_there_are_none_is_nobodys_fault(world: KernelWorld) -> None:
@@ -235,21 +255,36 @@ def told(owner: Owner, wanted: Callable[[], bool]) -> threading.Event:
     return event
 
 
-def test_there_are_so_many_threads_and_no_more() -> None:
+def test_a_call_for_which_there_is_no_thread_tells_nothing() -> None:
     gate = threading.Event()
     network = kernel()
     errands = [start_errand(network, lambda: gate.wait(PATIENCE)) for _ in range(MAX_THREADS)]
-    with pytest.raises(LocalRefusal, match="32 threads for blocking calls are busy"):
-        start_errand(network, bool)
-    outcome = probe_once(network, CallCheck(well), A)
-    assert isinstance(outcome, LocalRefusal)
+    refused = probe_once(network, CallCheck(well), A)
     gate.set()
+    assert isinstance(refused, LocalRefusal)
     assert all(run_sync(network, errand.result()) for errand in errands)
-    assert probe_once(network, CallCheck(well), A) == Outcome(
-        True, "the call returned True", Evidence.ANSWERS
-    )
+
+
+def test_calls_may_use_the_network_in_virtual_time() -> None:
+    net = SimNet()
+    node = net.node("a")
+    pod = node.pod()
+    address = address_of(pod.endpoint)
+
+    def call(where: Address) -> bool:
+        outlast.create_connection(where.pair, timeout=0.5, network=net).close()
+        return True
+
+    owner = Owner(net, CallCheck(call), [address])
+    net.at(3.5, pod.kill)
+    with net.running():
+        keep_using(net, owner, 6.0)
+    assert owner.times(address) == [0.0, 2.0, 4.0, 4.5, 5.0, 5.5]
+    (_, up), (at_, down) = owner.changes(address)
+    assert (up, down) == (True, False)
+    assert at_ == pytest.approx(5.0, abs=0.001)
 
 
 def test_kinds_are_what_a_kind_has_to_be() -> None:
     kinds: list[CheckKind] = [TcpCheck(), CallCheck(well)]
-    assert [kind.at_once for kind in kinds] == [100, 16]
+    assert [kind.at_once for kind in kinds] == [256, 16]

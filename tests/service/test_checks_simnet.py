@@ -116,6 +116,22 @@ def test_one_that_has_left_is_checked_no_more_not_even_to_the_end() -> None:
     assert {each.address for each in owner.told} == {a}
 
 
+def test_one_that_leaves_while_in_line_is_not_checked() -> None:
+    net = SimNet()
+    nodes = [net.node(name) for name in "abc"]
+    a, b, c = (address_of(node.pod().endpoint) for node in nodes)
+    owner = Owner(net, TCP, [a, b, c], at_once=1)
+    nodes[0].black_hole()
+    with net.running():
+        owner.use()
+        net.sleep(0.5)
+        owner.members = (a, c)
+        owner.checks.changed()
+        net.sleep(1.0)
+    assert owner.times(c) == [1.0]
+    assert owner.times(b) == []
+
+
 def test_a_target_without_endpoints_costs_nothing_and_has_its_first_when_it_comes() -> None:
     net = SimNet()
     address = address_of(net.node("a").pod().endpoint)
@@ -154,6 +170,29 @@ def test_they_rest_a_minute_after_the_last_call_and_begin_anew_with_the_next() -
         assert owner.checks.state(address).up is True
 
 
+def test_they_rest_at_an_instant_that_is_no_round_number() -> None:
+    """49.85 + 60 - 49.85 is less than 60, in floats: the job would ask for ever."""
+    net = SimNet()
+    owner = owner_of(net, 1)
+    with net.running():
+        net.sleep(49.85)
+        owner.use()
+        net.sleep(60.0 + TRIP)
+        assert not running(owner)
+
+
+def test_a_call_just_after_they_have_begun_to_rest_wakes_them() -> None:
+    net = SimNet()
+    owner = owner_of(net, 1)
+    with net.running():
+        owner.use()
+        net.sleep(60.0 + TRIP)
+        assert not running(owner)
+        owner.use()
+        net.sleep(TRIP)
+    assert owner.times(owner.members[0])[-2:] == [58.0, pytest.approx(60.0 + TRIP)]
+
+
 def test_they_rest_on_time_where_checks_are_rare() -> None:
     net = SimNet()
     owner = owner_of(net, 1, TcpCheck(interval=300.0))
@@ -175,8 +214,8 @@ def test_stop_is_for_good() -> None:
         net.sleep(TRIP)
         assert owner.kind.closed == 1
         owner.use()
+        assert not running(owner)
         net.sleep(5.0)
-    assert not running(owner)
     assert len(owner.kind.begun) == 2
 
 
@@ -210,6 +249,7 @@ def test_so_they_end_where_only_whom_they_tell_is_gone() -> None:
         net.sleep(2.0)
         assert not checks.running
         checks.touch(net.now())
+        assert not checks.running
         net.sleep(10.0)
     assert len(kind.begun) == 1
 

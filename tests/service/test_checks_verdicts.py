@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
+from outlast import events
 from outlast.core.health_plan import Evidence
 from outlast.net.address import Address
 from outlast.net.options import SocketPlan
 from outlast.service.check_kinds import CheckWay, Outcome, Subject, TcpCheck
+from outlast.service.checks import ActiveChecks
 from outlast.testing import SimNet
-from tests.service.checking import TCP, TRIP, Owner, address_of, keep_using, owner_of
+from tests.service.checking import TARGET, TCP, TRIP, Owner, address_of, keep_using, owner_of
 
 
 def running(owner: Owner) -> bool:
@@ -58,6 +60,26 @@ def test_refused_is_told_as_what_it_is() -> None:
     assert told.at == pytest.approx(1.0, abs=TRIP)
 
 
+def test_changes_are_events() -> None:
+    net = SimNet()
+    pod = net.node("a").pod()
+    address = address_of(pod.endpoint)
+    owner = Owner(net, TCP, [address])
+    heard: list[events.CheckChanged] = []
+    net.at(3.5, pod.kill)
+    net.at(8.0, pod.start)
+    with net.running(), events.subscribe(heard.append, events.CheckChanged):
+        keep_using(net, owner, 10.0)
+    assert [(each.at, each.up) for each in heard] == owner.changes(address)
+    assert [str(each) for each in heard] != []
+    assert {(each.target, each.address) for each in heard} == {(TARGET, str(address))}
+    assert [each.why.split(":")[-1].strip() for each in heard] == [
+        "connected",
+        "Connection refused",
+        "connected",
+    ]
+
+
 def test_what_changes_nothing_yet_is_not_told_but_can_be_seen() -> None:
     net = SimNet()
     node = net.node("a")
@@ -91,6 +113,21 @@ def test_behind_a_pulled_cable_of_our_own_nobody_is_judged() -> None:
         keep_using(net, owner, 30.0)
         assert owner.checks.state(owner.members[0]).ok is True
     assert all(each.up for each in owner.told)
+
+
+def test_nor_is_anybody_by_an_error_that_comes_while_it_is_pulled() -> None:
+    """Nobody answers for the neighbours of a machine without a link: no route, after 3 s."""
+    net = SimNet()
+    address = address_of(net.node("a").pod().endpoint)
+    owner = Owner(net, TcpCheck(timeout=20.0, fall=1), [address])
+    net.at(3.0, net.client.unplug)
+    net.at(3.0, net.client.forget_neighbours)
+    with net.running():
+        keep_using(net, owner, 10.0)
+        state = owner.checks.state(address)
+    assert all(each.up for each in owner.told)
+    assert state.ok is None
+    assert state.why == f"connect to {address}: No route to host"
 
 
 def test_a_local_address_that_is_not_ours_judges_nobody() -> None:
@@ -192,11 +229,11 @@ def test_a_mistake_in_a_check_is_logged_and_judges_nobody(caplog: pytest.LogCapt
     address = address_of(net.node("a").pod().endpoint)
     owner = Owner(net, Broken(), [address])
     with net.running(), caplog.at_level(logging.ERROR, "outlast"):
-        owner.use()
-        net.sleep(0.4)
+        keep_using(net, owner, 5.0)
+    assert len(owner.kind.begun) == 10
     assert owner.told == []
     assert running(owner)
-    (record,) = caplog.records
+    (record,) = caplog.records  # once, though it is met every time
     assert str(address) in record.getMessage()
 
 
@@ -223,3 +260,23 @@ def test_without_a_thread_calls_go_on_and_it_is_tried_again_after_a_second(
     assert network.tries == 3
     assert len(caplog.records) == 3
     assert not running(owner)
+
+
+def test_a_mistake_of_the_owners_does_not_make_a_storm(caplog: pytest.LogCaptureFixture) -> None:
+    """Where it cannot tell its members, calls go on, and checks try again after a second."""
+    net = SimNet()
+    owner = Owner(net, TCP, [address_of(net.node("a").pod().endpoint)])
+    asked: list[float] = []
+
+    def mistaken() -> tuple[Address, ...]:
+        asked.append(net.elapsed())
+        raise KeyError("members")
+
+    checks = ActiveChecks(net, "mistaken", TCP, mistaken, owner.hear)
+    with net.running(), caplog.at_level(logging.ERROR, "outlast"):
+        for _ in range(25):
+            checks.touch(net.now())
+            net.sleep(0.1)
+    assert asked == pytest.approx([0.0, 1.0, 2.0], abs=0.11)
+    assert [record.getMessage() for record in caplog.records] == ["a background job failed"] * 3
+    assert not checks.running

@@ -67,6 +67,76 @@ async def test_unlucky(simnet):
 """
 
 
+BROKEN = """
+import pytest
+
+
+@pytest.fixture
+def early(simnet):
+    with simnet.running():
+        simnet.sleep(2)
+        raise RuntimeError("in the setup")
+
+
+@pytest.fixture
+def late(simnet):
+    yield
+    raise RuntimeError("in the teardown")
+
+
+def test_early(early):
+    pass
+
+
+@pytest.mark.simnet(seeds=["a b"])
+def test_late(late):
+    pass
+"""
+
+# As plugins do that run async tests themselves, by a class of their own, by replacing the function,
+# or by a hook that comes first.
+OTHERS = """
+import asyncio
+import inspect
+
+import pytest
+
+
+class Function(pytest.Function):
+    def runtest(self):
+        before = self.obj
+        self.obj = lambda **arguments: asyncio.run(before(**arguments))
+        super().runtest()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    items = yield
+    for item in items if isinstance(items, list) else []:
+        if inspect.iscoroutinefunction(item.obj):
+            item.__class__ = Function
+    return items
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    before = item.obj
+    if inspect.iscoroutinefunction(before):
+        item.obj = lambda **arguments: asyncio.run(before(**arguments))
+    try:
+        return (yield)
+    finally:
+        item.obj = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        asyncio.run(pyfuncitem.obj(**pyfuncitem.funcargs))
+        return True
+"""
+
+
 def run(folder: Path, text: str, *options: str) -> str:
     """What pytest says of a suite."""
     (folder / "test_it.py").write_text(text)
@@ -115,3 +185,29 @@ def test_a_failure_tells_how_it_can_be_had_again(tmp_path: Path) -> None:
 def test_seeds_that_are_none_are_refused(tmp_path: Path, seeds: str) -> None:
     text = SUITE.replace("seeds=3", f"seeds={seeds}")
     assert "right: seeds=200" in run(tmp_path, text, "-k", "many")
+
+
+def test_every_phase_tells_its_seed(tmp_path: Path) -> None:
+    told = run(tmp_path, BROKEN)
+    assert "seed 0, failed after 2.000000 s of virtual time" in told
+    assert "replay: pytest 'test_it.py::test_early[seed0]' --simnet-seed=0" in told
+    assert "replay: pytest 'test_it.py::test_late[seeda b]' '--simnet-seed=a b'" in told
+
+
+def test_plugins_that_run_async_tests_leave_these_alone(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(OTHERS)
+    told = run(tmp_path, SUITE)
+    assert "11 passed" in told
+
+
+def test_anyio_says_which_backend_where_it_is_asked(tmp_path: Path) -> None:
+    told = run(tmp_path, SUITE, "-o", "anyio_mode=auto", "-k", "test_async")
+    assert "2 passed" in told
+    text = f"{SUITE}\n\n@pytest.fixture\ndef anyio_backend():\n    return 'trio', {{}}\n"
+    told = run(tmp_path, text, "-o", "anyio_mode=auto", "-k", "test_async")
+    assert "1 passed" in told
+
+
+def test_a_marker_without_the_fixture_is_refused(tmp_path: Path) -> None:
+    told = run(tmp_path, "import pytest\n\n@pytest.mark.simnet(seeds=2)\ndef test_a(): pass\n")
+    assert "right: def test_a(simnet)" in told

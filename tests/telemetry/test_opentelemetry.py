@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -118,6 +119,17 @@ def test_request_duration_is_that_of_the_conventions() -> None:
     assert metric.unit == "s"
     (first, *_) = metric.data.data_points
     assert tuple(getattr(first, "explicit_bounds")) == REQUEST  # noqa: B009  of histograms only
+
+
+def test_what_did_not_happen_is_left_out() -> None:
+    with counting() as reader:
+        emit(samples.opened(handshake=None))
+        emit(dataclasses.replace(samples.finished(), http_version=""))
+        found = Collected(reader)
+    assert found.points("outlast.handshake.duration") == []
+    assert found.points("outlast.connect.duration") == [(OF, 0.002)]
+    ((attributes, _),) = found.points("http.client.request.duration")
+    assert "network.protocol.version" not in attributes
 
 
 def test_another_instrumentation_may_have_the_requests() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,8 +106,31 @@ def test_names_are_prometheus_own() -> None:
     assert timed == {name for name in families if name.endswith("_duration_seconds")}
 
 
-def test_errors_by_phase_and_reused_connections_are_told_apart() -> None:
-    """FR-82."""
+def test_fr81_waits_dials_reuse_retirement_and_repeats_are_told_apart() -> None:
+    wait = events.PoolWaited(at=1.0, target=TARGET, seconds=5.0, granted=False)
+    closed = events.ConnectionClosed(at=1.0, target=TARGET, address=ADDRESS, reason="peer", age=9.0)
+    refused = dataclasses.replace(
+        samples.attempt_failed(), repeated=False, decision="not idempotent and maybe sent"
+    )
+    with counting() as registry:
+        for event in (wait, samples.dial_failed(), samples.reused(), closed, refused):
+            emit(event)
+        told = {series for series, value in scrape(registry).items() if value == 1}
+    assert told == {
+        f'outlast_pool_wait_duration_seconds_count{{granted="false",{OF}}}',
+        f'outlast_dials_failed_total{{{AT},errno="ECONNREFUSED",phase="connect",{OF}}}',
+        f"outlast_connections_reused_total{{{AT},{OF}}}",
+        f"outlast_connection_idle_duration_seconds_count{{{OF}}}",
+        f'outlast_connections_closed_total{{{AT},reason="peer",{OF}}}',
+        f"outlast_connection_duration_seconds_count{{{OF}}}",
+        (
+            f'outlast_attempts_failed_total{{{AT},error="ReadError",phase="response",repeated="false",'
+            f'reused="true",status="",{OF}}}'
+        ),
+    }
+
+
+def test_fr82_errors_by_phase_and_reused_connections_are_told_apart() -> None:
     with counting() as registry:
         emit(samples.lookup(error="no such name"))
         emit(samples.dial_failed(errno=None))

@@ -7,11 +7,13 @@ What it says of httpx2's own types, where that is installed: `api_httpx2`. Never
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 
 import anyio.abc
 import httpx
+import tenacity
 import trio
 from typing_extensions import assert_type
 
@@ -105,6 +107,16 @@ def policies() -> None:
     assert_type(policy.merged({"attempts": 1}), outlast.Policy)
     outlast.Policy(retry_status=frozenset({503}))
     outlast.Policy(unsafe_status={"POST": frozenset({503})})
+    outlast.Policy(hedge="p95", retry_budget=(0.1, 5), attempt_timeout="split", deadline=5)
+    outlast.Policy(hedge=0.05, sticky_cookies={"SERVERID", re.compile("lb-.*")}, dry_run="hedge")
+    outlast.Policy(sticky_cookies="openshift", dry_run=["repeats", "gateway_errors"])
+    outlast.Policy(
+        backoff=tenacity.wait_fixed(1) + tenacity.wait_random(0, 1),
+        stop=tenacity.stop_after_attempt(3) | tenacity.stop_after_delay(5),
+        retry_if=tenacity.retry_if_exception_type(OSError),
+        deadline_header="grpc-timeout",
+    )
+    outlast.Policy(backoff=lambda state: 0.5, stop=lambda state: False, retry_if=None)
     with outlast.override(attempts=1, deadline=2.0):
         pass
 

@@ -27,7 +27,7 @@ from outlast.core.endpoint import Cell, Endpoint, K
 __all__ = ["Entry", "Ranks", "Urn", "by_rank", "draw"]
 
 SLACK = 16  # stale entries that a heap may keep, beside as many as are valid
-LAPS = 64  # looks, and as many per endpoint, until a turn is given up: all are to be avoided
+LOOKS = 64  # and one lap, until a turn goes to one that has saved up too little for it
 
 
 class _Class(Generic[K]):
@@ -45,13 +45,15 @@ class _Class(Generic[K]):
     def turn(self, avoid: Collection[K], now: float) -> Endpoint[K] | None:
         """Whose turn it is; None where all are in `avoid`."""
         items, bound = self.items, self.bound
-        for _ in range(LAPS + len(items)):
+        allowed = None
+        for _ in range(LOOKS + len(items)):
             if self.at >= len(items):
                 self.at = 0
             endpoint = items[self.at]
             self.at += 1
             if endpoint.key in avoid:
                 continue
+            allowed = endpoint
             part = endpoint.member.weight / bound * endpoint.part(now)
             if part >= 1.0:
                 return endpoint
@@ -59,7 +61,7 @@ class _Class(Generic[K]):
             if endpoint.credit >= 1.0:
                 endpoint.credit -= 1.0
                 return endpoint
-        return None
+        return allowed
 
 
 class Urn(Cell[K]):

@@ -39,6 +39,10 @@ class AdaptivePlan:
     queue: int = 4
 
     def __post_init__(self) -> None:
+        for name in ("start", "least", "most", "queue"):
+            value = getattr(self, name)
+            if type(value) is not int:
+                raise ValueError(f"adaptive: {name} {value!r} is no whole number, such as 20")
         if not 1 <= self.least <= self.start <= self.most:
             raise ValueError(
                 f"adaptive: 1 <= least <= start <= most does not hold for {self.least!r}, "

@@ -21,7 +21,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
-from math import floor, log2
+from math import ceil, log2
 from struct import unpack
 from typing import Generic, Protocol
 
@@ -31,7 +31,7 @@ __all__ = ["MAGLEV_SIZE", "Maglev", "Ring", "Table", "digest", "find", "fraction
 
 MAGLEV_SIZE = 65_537  # the paper's small table; a prime
 RING_POINTS = 128  # per endpoint of mean weight; ketama has 160, in blocks of 4
-RING_LIMIT = 65_536  # points of a ring
+RING_LIMIT = 65_536  # points of a ring; the lightest have one each, beyond it
 STEPS = 32  # places looked at for one key, before those that are open are compared themselves
 WORD = (1 << 64) - 1
 ODD = 0x9E37_79B9_7F4A_7C15  # 2^64 / golden ratio: spreads what differs in few bits
@@ -100,8 +100,8 @@ class Ring(Generic[K]):
 
 def _scale(weights: Sequence[float]) -> float:
     """Points per weight: a power of two, lest every change of the endpoints moves all points."""
-    points = min(RING_POINTS * len(weights), RING_LIMIT)
-    return float(2.0 ** floor(log2(points / sum(weights))))
+    points = min(RING_POINTS * len(weights), RING_LIMIT // 2)
+    return float(2.0 ** ceil(log2(points / sum(weights))))
 
 
 def _points(name: bytes, count: int) -> list[int]:

@@ -13,6 +13,7 @@ with every hedge that wins. Not thread-safe.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from outlast.core.latency import Latency
@@ -48,14 +49,22 @@ class HedgePlan:
                 "hedge: give a delay or a percentile, such as HedgePlan(delay=0.05) or "
                 "HedgePlan(percentile=0.95)"
             )
-        if self.delay is not None and not self.delay >= 0:
+        if self.delay is not None and not _time(self.delay):
             raise ValueError(f"hedge: delay {self.delay!r} is no time in seconds, such as 0.05")
-        if self.percentile is not None and not 0 < self.percentile < 1:
+        if self.percentile is not None and not (_time(self.percentile) and 0 < self.percentile < 1):
             raise ValueError(f"hedge: percentile {self.percentile!r} is not as 0.95")
-        if not self.least >= 0:
+        if not _time(self.least):
             raise ValueError(f"hedge: least {self.least!r} is no time in seconds, such as 0.001")
-        if self.warm_up < 1:
-            raise ValueError(f"hedge: warm_up {self.warm_up!r} is not as 20")
+        if type(self.warm_up) is not int or self.warm_up < 1:
+            raise ValueError(
+                f"hedge: warm_up {self.warm_up!r} is no whole number from 1, such as 20"
+            )
+
+
+def _time(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value < math.inf
 
 
 class HedgeDelay:
@@ -86,6 +95,13 @@ class HedgeDelay:
         late = self._times.quantile(plan.percentile, spare=1)
         assert late is not None
         return max(plan.least, EVEN * late)
+
+    def quickest(self) -> float:
+        """Seconds that no answer has been quicker than of late: `CallPlan.least`. 0 until enough
+        is known."""
+        if len(self._times) < WARM_UP:
+            return 0.0
+        return self._times.quantile(0.0) or 0.0
 
     def allows(self, plan: HedgePlan) -> bool:
         """Whether one more hedge keeps to the plan's share. A fixed delay has none: there the

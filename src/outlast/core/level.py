@@ -108,8 +108,8 @@ class Level(Generic[K]):
     def leave(self, endpoint: Endpoint[K]) -> None:
         """An endpoint is no longer of this level; its member is still what it was here."""
         self._side(endpoint).known -= 1
-        if endpoint.cell is not None:
-            endpoint.cell.remove(endpoint)
+        assert endpoint.cell is not None
+        endpoint.cell.remove(endpoint)
         self.table = None
 
     def place(self, endpoint: Endpoint[K], *, ripe: bool = False) -> Cell[K]:

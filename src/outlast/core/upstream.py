@@ -46,7 +46,7 @@ def read_upstream(header: Callable[[bytes], str | None]) -> Upstream:
     if count is None and spent is None and not stop:
         return SILENT
     return Upstream(
-        attempts=max(1, count or 1),
+        attempts=count or 1,
         stop=stop,
         service_time=None if spent is None else spent / 1000,
     )

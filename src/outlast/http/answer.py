@@ -14,6 +14,7 @@ from outlast.core.report import Report
 from outlast.errors import TransportFailure
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
+from outlast.http.endings import excused
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.message import Head
 from outlast.http.watching import NOTHING, RESPONSE, Watching
@@ -85,7 +86,7 @@ class Answer(Watching):
 
     def _broken(self, lease: Lease, failure: TransportFailure) -> None:
         failure.report = self.report
-        if failure.kind in MUTE:
+        if failure.kind in MUTE and not failure.ours:
             self.call.service.overdue(lease.address, self.call.now())
         self._drop()
 
@@ -163,7 +164,7 @@ class Answer(Watching):
             if not await Wait(exchange.interests(writing=False), sooner):
                 self._look(lease)
         message = f"no more of the body from {lease.address} within {call.words(seconds)}"
-        raise self._failure(lease, "ReadTimeout", message, None)
+        raise excused(lease, self._failure(lease, "ReadTimeout", message, None))
 
     def _look(self, lease: Lease) -> None:
         """Read the kernel's state once; raise if the peer is dead. There is nothing else to do:

@@ -128,6 +128,8 @@ class Attempt(Endings):
         """A failure may tell against the endpoint. What ends in the middle of a pooled connection's
         life may have met its end in good order; what this side has ended tells nothing."""
         service, now = self.call.service, self.call.now()
+        if failure.ours:
+            return
         if failure.kind in MUTE:
             service.overdue(lease.address, now)
         elif failure.kind in BROKEN and not lease.connection.dropped:

@@ -19,6 +19,7 @@ from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
 from outlast.policy import KEEPALIVE, USER_TIMEOUT
 from outlast.service.table import Service
+from outlast.strategies import Strategies
 
 __all__ = ["CallContext"]
 
@@ -89,15 +90,17 @@ class CallContext:
 
     def _plan(self) -> CallPlan:
         policy, request = self.policy, self.request
+        strategies = Strategies(policy.backoff, policy.stop, policy.retry_if, self.report.started)
         return CallPlan(
             attempts=policy.attempts,
             deadline=self.deadline,
             statuses=frozenset(policy.retry_status),
             safe=request.safe,
             replayable=request.body.replayable,
-            backoff=policy.backoff.delay,
+            backoff=strategies.backoff,
             retry_after_cap=policy.retry_after_limit,
             named_statuses=frozenset(policy.unsafe_status.get(request.method, ())),
+            stop=strategies.stop,
         )
 
     def written(self) -> None:

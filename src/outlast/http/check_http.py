@@ -10,16 +10,18 @@ probe (200 to 399, `Connection: close`). Refuses to follow redirects, and to sen
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from outlast.core.health_plan import Evidence
 from outlast.http.exchange import NeedData, PeerClosed, ProtocolError
 from outlast.http.h1 import H1Exchange
 from outlast.http.message import Head, Headers
 from outlast.net.handout import default_context
+from outlast.net.options import LocalRefusal
 from outlast.net.seam import WRITE, Stream, Wait
 from outlast.net.tls import handshake
 from outlast.service.check_kinds import (
@@ -61,8 +63,6 @@ class HttpCheck(CheckSchedule):
 
     See `CheckSchedule` for the other figures. Raises ValueError naming what is wrong.
     """
-
-    at_once: ClassVar[int] = 100
 
     path: str = "/"
     _: KW_ONLY
@@ -122,7 +122,11 @@ class HttpCheck(CheckSchedule):
         """Made before anything is dialled: to load a trust store takes time."""
         if self.tls is False or (self.tls is None and way.trust is None):
             return None
-        return default_context() if way.trust is None else way.trust()
+        try:
+            return default_context() if way.trust is None else way.trust()
+        except OSError as error:  # a file of certificates that is not there: nobody else's fault
+            text = f"no TLS context for the check: {error.strerror or error}"
+            raise LocalRefusal(error.errno or errno.EINVAL, text) from error
 
     async def _talk(self, subject: Subject, stream: Stream) -> Outcome:
         exchange = H1Exchange(stream)

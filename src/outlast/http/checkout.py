@@ -138,11 +138,11 @@ class Checkout:
             if found is Probed.UNKNOWN and call.late:  # that is no evidence against anybody
                 raise self._too_late()
         except BaseException:
-            self.engine.retire(connection)  # else it would count as just heard from
+            self.engine.retire(connection)  # else the next in a hurry would meet it again
             raise
         connection.claimed = False
         self.engine.serve_line()
-        if found is Probed.UNKNOWN:
+        if found is Probed.UNKNOWN and connection.linked():
             call.suspect(connection, call.now())
         return found
 

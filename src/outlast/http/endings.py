@@ -15,7 +15,7 @@ from outlast.http.connection import Lease
 from outlast.http.exchange import Refused, Unprocessed
 from outlast.http.watching import Watching, never_acknowledged, outcome
 
-__all__ = ["Endings"]
+__all__ = ["Endings", "excused"]
 
 
 class Endings(Watching):
@@ -62,7 +62,7 @@ class Endings(Watching):
         unsent = self.progress is Progress.NOT_SENT
         told = self.progress if unsent else "a part of the request was sent"
         message = f"write to {lease.address} timed out after {limit}; {told}"
-        return TransportFailure("WriteTimeout", message, final=True)
+        return excused(lease, TransportFailure("WriteTimeout", message, final=True))
 
     def _first_byte_until(self, patience: float) -> float:
         """When the wait for the first byte of the response ends: by the policy, or the caller."""
@@ -74,10 +74,10 @@ class Endings(Watching):
         if policy.first_byte is not None and 0 < self.first_until < self.read_until:
             limit = f"{policy.first_byte:g} s (first_byte)"
             told = f"no response from {lease.address} within {limit}; {told}"
-            return TransportFailure("ReadTimeout", told)
+            return excused(lease, TransportFailure("ReadTimeout", told))
         limit = self.call.words(self.call.request.timeouts.read)
         told = f"no response from {lease.address} within {limit}; {told}"
-        return TransportFailure("ReadTimeout", told, final=True)
+        return excused(lease, TransportFailure("ReadTimeout", told, final=True))
 
     def _unprocessed(self, lease: Lease, error: Unprocessed) -> TransportFailure:
         """By the server's own word it has not acted on the request: as good as never sent."""
@@ -133,3 +133,11 @@ class Endings(Watching):
             alone = lease.connection.session is None
             self.unacknowledged = alone and never_acknowledged(lease)
         return self.unacknowledged
+
+
+def excused(lease: Lease, failure: TransportFailure) -> TransportFailure:
+    """Silence behind our own pulled cable is not held against the peer (DESIGN section 7)."""
+    if not lease.connection.linked():
+        failure.ours = True
+        failure.message = f"{failure.message}; this machine's own link is down"
+    return failure

@@ -219,9 +219,9 @@ class _Driver:
 
     def _abandon(self, step: Abandon) -> None:
         attempt = self.attempts[step.dial]
-        self.strands.cancel(step.dial)
-        self._silent(attempt)
+        self._silent(attempt)  # its socket is asked whether our own link is up: it must be open
         self._given_up(attempt)
+        self.strands.cancel(step.dial)
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, step.why, None)
 
@@ -266,7 +266,8 @@ class _Driver:
         """A dial is open no more. Its port tells something if an answer had the time to come."""
         plan, waited = self.race.plan, self.network.now() - attempt.started
         if attempt.connected is None and waited >= (plan.later_delay or plan.delay):
-            self._remember(attempt)
+            if _linked(attempt):
+                self._remember(attempt)
 
     def _remember(self, attempt: _Attempt) -> None:
         if attempt.stream is not None and attempt.stream.local_port:
@@ -278,7 +279,8 @@ class _Driver:
         now = self.network.now()
         waited = now - attempt.started >= self.race.plan.delay
         if self.request.watcher is not None and attempt.connected is None and waited:
-            self.request.watcher.silent(attempt.address, now)
+            if _linked(attempt):
+                self.request.watcher.silent(attempt.address, now)
 
     def _learn(self, attempt: _Attempt, now: float) -> float:
         """The winner's own SYN-to-established time, never the race's."""
@@ -339,6 +341,11 @@ _RUN_OUT = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM),
     *(errno.EADDRNOTAVAIL, errno.EADDRINUSE),
 }
+
+
+def _linked(attempt: _Attempt) -> bool:
+    """Whether our own link is up: behind a pulled cable silence says nothing (DESIGN section 7)."""
+    return attempt.stream is None or attempt.stream.linked()
 
 
 def _blames(error: OSError) -> bool:

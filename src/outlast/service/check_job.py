@@ -2,8 +2,9 @@
 
 The first check of an endpoint is made at once; the machine (`core.check`) says when the next is
 due, and what a row of them means: up at the first pass, and after `rise` of them when down; down
-after `fall` failures. What stands is told with each check that bears it out. A check that hangs
-ends at its time-out, with a reset of its connection.
+after `fall` failures. A change is an event (`CheckChanged`); what stands is told to the owner with
+each check that bears it out. A check that hangs ends at its time-out, with a reset of its
+connection.
 
 Source: HAProxy 3.0, health checks (`inter`, `fastinter`, `rise`, `fall`); DESIGN section 7.
 Refuses to hold anything against an endpoint that is this machine's own fault: descriptors run out,
@@ -24,6 +25,7 @@ from random import Random
 from threading import Lock
 from typing import Protocol
 
+from outlast import events
 from outlast.core.check import Check
 from outlast.core.health_plan import Evidence
 from outlast.net.address import Address
@@ -69,8 +71,8 @@ class CheckOwner(Protocol):
     def rests_at(self) -> float:
         """When to ask again, if no check is due before."""
 
-    def over(self, job: CheckJob) -> None:
-        """`job` has ended."""
+    def over(self, job: CheckJob, *, failed: bool) -> None:
+        """`job` has ended; whether by a mistake."""
 
 
 class _Entry:
@@ -106,6 +108,7 @@ class CheckJob:
         self._lock = Lock()
         self._bell = owner.network.waiter()
         self._rung = False
+        self._level = logging.ERROR  # of a check's own failure
 
     def ring(self) -> None:
         """Have it look at its owner, and at its members, now. Thread-safe."""
@@ -121,6 +124,7 @@ class CheckJob:
 
     async def run(self) -> None:
         """Check until the owner wants no more."""
+        failed = True
         try:
             while (until := self._turn()) is not None:
                 ended = await self._strands.next(until, also=((self._bell, WAKE),))
@@ -128,11 +132,12 @@ class CheckJob:
                     self._take(*ended)
                     # Others may have ended too: none is to be called late without a look at it.
                     ended = await self._strands.next(-math.inf) if self._overdue() else None
+            failed = False
         finally:
             self._strands.close()
             owner = self._owner()
             if owner is not None:
-                owner.over(self)
+                owner.over(self, failed=failed)
 
     def _turn(self) -> float | None:
         """All there is to do now; when there is more. None: it is over."""
@@ -210,10 +215,15 @@ class CheckJob:
             met = Evidence.ANSWERS if entry.subject.connected else Evidence.DEATH
             result = Outcome(False, str(result.strerror or result), met)
         elif isinstance(result, BaseException):
-            text = "a check of %s (%s) has failed by itself; it tells nothing of the endpoint"
-            log.error(text, address, self._target, exc_info=result)
+            self._log(address, result)
             result = Outcome(None, f"the check itself failed: {result!r}")
         self._end(entry, result, now)
+
+    def _log(self, address: Address, error: BaseException) -> None:
+        """A mistake in the check; it would be met every time, and is told in full once."""
+        text = "a check of %s (%s) has failed by itself; it tells nothing of the endpoint"
+        level, self._level = self._level, logging.DEBUG
+        log.log(level, text, address, self._target, exc_info=error)
 
     def _late(self, entry: _Entry, now: float) -> None:
         subject = entry.subject
@@ -231,7 +241,7 @@ class CheckJob:
 
     def _end(self, entry: _Entry, outcome: Outcome, now: float) -> None:
         """A check has ended: what it means, who hears of it, and when the next one is due."""
-        subject, up = entry.subject, entry.state.up
+        subject, up, change = entry.subject, entry.state.up, None
         entry.begun = False
         subject.stream, subject.connected = None, False
         ok, why, evidence = outcome
@@ -243,6 +253,12 @@ class CheckJob:
             due = entry.check.due_at
         entry.state = CheckState(up, ok, why, now)
         self._at(due, entry)
+        if change is not None and events.wanted(events.CheckChanged):
+            address = str(subject.address)
+            told = events.CheckChanged(
+                at=now, target=self._target, address=address, up=change, why=why
+            )
+            events.emit(told)
         owner = self._owner()
         if owner is not None and ok is not None and up is ok:
             owner.tell(subject.address, ok, why, now, evidence)

@@ -15,7 +15,7 @@ import errno
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 from outlast.core.check import CheckPlan
 from outlast.core.classify import ConnectFault, connect_fault
@@ -38,6 +38,7 @@ __all__ = [
     "Subject",
     "TcpCheck",
     "connect",
+    "read_check",
     "read_port",
 ]
 
@@ -122,7 +123,7 @@ class CheckSchedule:
     fall: checks in a row that have to fail before an endpoint is down.
     """
 
-    at_once: ClassVar[int] = 100  # each takes a descriptor, of which a process may have 1,024
+    at_once: ClassVar[int] = 256  # each takes a descriptor, of which a process may have 1,024
 
     interval: float = 2.0  # HAProxy: inter
     fast_interval: float = 0.5
@@ -171,6 +172,19 @@ class CheckSchedule:
                 f"{self._title}: {name} {value!r} is no number of checks from 1 to "
                 f"{MOST_IN_A_ROW}; write {name}=3"
             )
+
+
+def read_check(value: object, what: str) -> CheckKind | None:
+    """The check that a user has written, or None for none; ValueError naming `what`."""
+    if value is None:
+        return None
+    members = ("plan", "probe", "at_once")
+    if isinstance(value, type) or not all(hasattr(value, member) for member in members):
+        raise ValueError(
+            f"{what}: {value!r} is no active check; write TcpCheck(), HttpCheck('/healthz'), "
+            "CallCheck(function), or None"
+        )
+    return cast("CheckKind", value)
 
 
 def read_port(title: str, port: object) -> None:

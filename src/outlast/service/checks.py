@@ -33,7 +33,7 @@ Ended: TypeAlias = "Callable[[Address, bool, str, float, Evidence], None]"
 F = TypeVar("F", bound=Callable[..., Any])
 
 IDLE = 60.0  # seconds without a call after which checks rest
-NO_THREAD = 1.0  # seconds between two tries to begin where the system gives no thread
+PAUSE = 1.0  # seconds before the next try, where a job could not begin or has failed
 
 
 class ActiveChecks:
@@ -124,8 +124,7 @@ class ActiveChecks:
             self.network.spawn(job.run)
         except RuntimeError as error:  # the call that is made meanwhile has no part in it
             log.warning("no active checks of %s for now: %s", self.target, error)
-            self._retry_at = now + NO_THREAD
-            self.over(job)
+            self.over(job, failed=True)
 
     def wanted(self, job: CheckJob, now: float) -> Sequence[Address] | None:
         """What `job` is to check; None if it is to end. For the job."""
@@ -137,7 +136,7 @@ class ActiveChecks:
                 return None
             # First nothing, then the look: whoever calls meanwhile sees one or the other.
             self._job = None
-            if self._stopped or now - self._used >= IDLE:
+            if self._stopped or now >= self.rests_at:
                 return None
             self._job = job
         assert members is not None
@@ -154,8 +153,10 @@ class ActiveChecks:
         """When checks rest if nobody calls until then. For the job."""
         return self._used + IDLE
 
-    def over(self, job: CheckJob) -> None:
+    def over(self, job: CheckJob, *, failed: bool) -> None:
         """`job` has ended. For the job; takes no lock, since it may end anywhere."""
+        if failed:
+            self._retry_at = self.network.now() + PAUSE
         if self._job is job:
             self._job = None
 

@@ -8,6 +8,9 @@ failure; `--simnet-seeds` with so many, whatever the test says. A failing test's
 seed, the shortest command that replays it, and the end of its transcript; all of it, and the
 picture, are in pytest's cache directory.
 
+An async test that takes `simnet` is run here, whatever pytest-asyncio, pytest-trio or anyio would
+do with it; where anyio's fixture `anyio_backend` is in use, it says which backend.
+
 Source: pytest's documentation of hooks. Nothing is imported before a test asks for it. Refuses
 async fixtures: they would need a loop that begins before the test does.
 """
@@ -17,8 +20,10 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import shlex
+import types
 from collections.abc import Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -32,6 +37,7 @@ TAIL = 60  # lines of the transcript in a report
 
 _NET = pytest.StashKey["SimNet"]()
 _BACKEND = pytest.StashKey[str]()
+_TEST = pytest.StashKey[Any]()  # an async one
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,10 +60,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """pytest: one test for each seed, and for each event loop."""
     if "simnet" not in metafunc.fixturenames:
+        if any(mark.name == "simnet" for mark in metafunc.definition.own_markers):
+            told = f"{metafunc.definition.nodeid} is marked simnet and does not take the fixture"
+            raise pytest.UsageError(f"{told}; right: def {metafunc.definition.name}(simnet)")
         return
     marker = metafunc.definition.get_closest_marker("simnet")
     seeds = _seeds(metafunc.config, marker)
-    if not inspect.iscoroutinefunction(metafunc.function):
+    told_by_anyio = "anyio_backend" in metafunc.fixturenames
+    if told_by_anyio or not inspect.iscoroutinefunction(metafunc.function):
         cases = [(seed, "") for seed in seeds]
     else:
         cases = [(seed, backend) for seed in seeds for backend in _backends()]
@@ -99,24 +109,38 @@ def simnet(request: pytest.FixtureRequest) -> Iterator[SimNet]:
     settings.pop("seeds", None)
     with SimNet(seed=seed, **{"traced": True, **settings}) as net:
         request.node.stash[_NET] = net
-        request.node.stash[_BACKEND] = backend
+        if inspect.iscoroutinefunction(request.node.obj):
+            request.node.stash[_TEST] = request.node.obj
+            request.node.stash[_BACKEND] = backend or _anyio_backend(request)
         yield net
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """pytest: run an async test in virtual time."""
-    net = pyfuncitem.stash.get(_NET, None)
-    if net is None or not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+def _anyio_backend(request: pytest.FixtureRequest) -> str:
+    told: Any = request.getfixturevalue("anyio_backend")
+    return str(told if isinstance(told, str) else told[0])
 
-    async def main() -> None:
-        await pyfuncitem.obj(**arguments)
 
-    net.run(main, backend=pyfuncitem.stash[_BACKEND])
-    return True
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """pytest: run an async test in virtual time. Others see a test that is not async."""
+    test = item.stash.get(_TEST, None)
+    if test is None:
+        return (yield)
+    net, backend, function = item.stash[_NET], item.stash[_BACKEND], cast("Any", item)
+
+    def run(**arguments: Any) -> None:
+        async def main() -> None:
+            await test(**arguments)
+
+        net.run(main, backend=backend)
+
+    before, function.obj = function.obj, run
+    function.runtest = types.MethodType(pytest.Function.runtest, item)
+    try:
+        return (yield)
+    finally:
+        function.obj = before
+        del function.runtest
 
 
 @pytest.hookimpl(wrapper=True)
@@ -126,14 +150,15 @@ def pytest_runtest_makereport(
     """pytest: tell of a failure how it can be had again, and what happened."""
     report = yield
     net = item.stash.get(_NET, None)
-    if net is not None and report.when == "call" and report.failed:
+    if net is not None and report.failed:
         report.sections.append(("simnet", _account(item, net)))
     return report
 
 
 def _account(item: pytest.Item, net: SimNet) -> str:
     lines = [f"seed {net.seed!r}, failed after {net.elapsed():.6f} s of virtual time"]
-    lines.append(f"replay: pytest {item.nodeid!r} --simnet-seed={net.seed}")
+    options = (item.nodeid, f"--simnet-seed={net.seed}")
+    lines.append(f"replay: pytest {' '.join(map(shlex.quote, options))}")
     told = net.transcript.text(packets=False).splitlines()
     if told:
         lines += _kept(item, net)
