@@ -276,7 +276,8 @@ class Roster(Generic[K]):
         assert cell is not None
         if not cell.ripe:
             return Pick(endpoint, why or level.why(cell), trial=False)
-        endpoint.health.try_out(now)
+        # Another thread may have read the clock later, and come first.
+        endpoint.health.try_out(max(now, self._ripened))
         self.changed(endpoint)
         return Pick(endpoint, Why.TRIAL, trial=True)
 

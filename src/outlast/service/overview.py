@@ -33,13 +33,11 @@ def snapshot(network: Network | None = None) -> Snapshot:
 
 
 def _target(service: Service, now: float) -> TargetSnapshot:
-    with service.reading() as roster:
-        endpoints = tuple(_endpoint(service, each, now) for each in roster)
-        panic = roster.panic
+    endpoints = service.look(lambda roster: tuple(_endpoint(service, each, now) for each in roster))
     return TargetSnapshot(
         target=service.target.text,
         endpoints=endpoints,
-        panic=panic,
+        panic=service.look(lambda roster: roster.panic),
         retry_budget_left=service.repeats_left(now),
         redials_left=service.memory.redials_left(now),
         calls=service.calls,

@@ -11,11 +11,11 @@ nothing here waits or does I/O, and no event is told under the lock.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from threading import Lock
+from typing import TypeVar
 
 from outlast.core.budget import RetryBudget
 from outlast.core.classify import answer_fault
@@ -35,6 +35,7 @@ from outlast.target import Target, TargetSettings
 
 __all__ = ["Service"]
 
+T = TypeVar("T")
 log = logging.getLogger("outlast")
 
 DEFAULTS = TargetSettings()
@@ -297,11 +298,10 @@ class Service:
 
     # -- for a look at it ------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Roster[Address]]:
-        """The endpoints, which nothing changes meanwhile. Not for long."""
+    def look(self, at: Callable[[Roster[Address]], T]) -> T:
+        """What `at` makes of the endpoints, which nothing changes meanwhile."""
         with self._lock:
-            yield self._roster
+            return at(self._roster)
 
     def repeats_left(self, now: float) -> float:
         """Repeats that the retry budget would still grant."""
