@@ -127,6 +127,20 @@ def test_when_all_are_in_slow_start_they_are_equals(balance: Balance) -> None:
     assert alone["e3"] == 1.0
 
 
+@pytest.mark.parametrize("avoid", [(), ("e9",)])
+@pytest.mark.parametrize("weights", [(1, 1, 1), (4, 1, 2)])
+def test_the_slow_get_little_whatever_the_weights(
+    weights: tuple[int, ...], avoid: tuple[str, ...]
+) -> None:
+    roster = roster_of([Member(f"e{at}", float(each)) for at, each in enumerate(weights)])
+    for endpoint in roster:
+        endpoint.load.begin(0.0)
+        endpoint.load.end(0.0, 1.0 if endpoint.key == "e0" else 0.01)
+    got = shares(roster, now=0.0, avoid=avoid)
+    assert got["e0"] < 0.1
+    assert got["e2"] / got["e1"] == pytest.approx(weights[2] / weights[1], rel=0.4)
+
+
 # --- whom to avoid ----------------------------------------------------------------------------
 
 

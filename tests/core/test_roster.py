@@ -221,6 +221,13 @@ def test_a_panic_far_away_is_none_at_home() -> None:
     assert got["near1"] == pytest.approx(0.5, rel=0.1)
 
 
+def test_nor_does_it_bring_back_those_out_at_home() -> None:
+    roster = roster_of(zoned(2, 8), zone="a")
+    blame(roster, ["near0", *(f"far{at}" for at in range(8))])
+    assert roster.panic
+    assert shares(roster, 200)["near1"] == 1.0
+
+
 # --- panic ------------------------------------------------------------------------------------
 
 
