@@ -112,6 +112,20 @@ def test_slow_start_is_a_part_of_the_weight(balance: Balance) -> None:
         got = shares(roster, 8000, now=now)["e3"]
         assert got == pytest.approx(part / (3 + part), rel=0.12)
     assert not endpoint.warming
+    assert endpoint.cell is not None
+    assert endpoint.cell.warming == 0
+
+
+def test_what_an_endpoint_cost_before_it_was_out_is_forgotten() -> None:
+    roster = roster_of(4)
+    for endpoint in roster:
+        endpoint.load.begin(0.0)
+        endpoint.load.end(0.0, 60.0 if endpoint.key == "e3" else 0.01)
+    assert shares(roster, now=0.0)["e3"] < 0.01
+    bury(roster, ["e3"], now=1.0)
+    of(roster, "e3").health.checked(True, 10.0, Random(1))
+    roster.changed(of(roster, "e3"))
+    assert shares(roster, now=20.0)["e3"] == pytest.approx(0.25, rel=0.1)
 
 
 @pytest.mark.parametrize("balance", BY_LOT, ids=repr)

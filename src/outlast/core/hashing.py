@@ -45,9 +45,7 @@ def digest(key: bytes) -> int:
 
 def fraction(number: int, salt: int) -> float:
     """From 0.0 to 1.0, the same for the same two numbers, and unlike either."""
-    mixed = (number ^ salt) * ODD & WORD
-    mixed = (mixed ^ mixed >> 32) * ODD & WORD
-    return (mixed >> 11) / (1 << 53)
+    return ((number ^ salt) * ODD & WORD) / (1 << 64)
 
 
 class Table(Protocol[K]):
@@ -128,10 +126,8 @@ class Maglev(Generic[K]):
         return len(self._owners)
 
     def at(self, number: int, step: int) -> Endpoint[K]:
-        """See `Table`. The next place is another for every key, so neighbours share the load."""
-        size = len(self._owners)
-        place = (number + step * (1 + (number >> 32) % (size - 1))) % size
-        return self._endpoints[self._owners[place]]
+        """See `Table`. Whoever has a place, its neighbours belong to all others alike."""
+        return self._endpoints[self._owners[(number + step) % len(self._owners)]]
 
 
 def _filled(named: Sequence[tuple[bytes, Endpoint[K]]], size: int) -> list[int]:
