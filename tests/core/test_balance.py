@@ -112,6 +112,20 @@ def test_slow_start_is_a_part_of_the_weight(balance: Balance) -> None:
         got = shares(roster, 8000, now=now)["e3"]
         assert got == pytest.approx(part / (3 + part), rel=0.12)
     assert not endpoint.warming
+    assert endpoint.cell is not None
+    assert endpoint.cell.warming == 0
+
+
+def test_what_an_endpoint_cost_before_it_was_out_is_forgotten() -> None:
+    roster = roster_of(4)
+    for endpoint in roster:
+        endpoint.load.begin(0.0)
+        endpoint.load.end(0.0, 60.0 if endpoint.key == "e3" else 0.01)
+    assert shares(roster, now=0.0)["e3"] < 0.01
+    bury(roster, ["e3"], now=1.0)
+    of(roster, "e3").health.checked(True, 10.0, Random(1))
+    roster.changed(of(roster, "e3"))
+    assert shares(roster, now=20.0)["e3"] == pytest.approx(0.25, rel=0.1)
 
 
 @pytest.mark.parametrize("balance", BY_LOT, ids=repr)
@@ -125,6 +139,20 @@ def test_when_all_are_in_slow_start_they_are_equals(balance: Balance) -> None:
     assert all(share == pytest.approx(0.25, rel=0.15) for share in got.values())
     alone = shares(roster, 100, now=10.0, avoid=("e0", "e1", "e2"))
     assert alone["e3"] == 1.0
+
+
+@pytest.mark.parametrize("avoid", [(), ("e9",)])
+@pytest.mark.parametrize("weights", [(1, 1, 1), (4, 1, 2)])
+def test_the_slow_get_little_whatever_the_weights(
+    weights: tuple[int, ...], avoid: tuple[str, ...]
+) -> None:
+    roster = roster_of([Member(f"e{at}", float(each)) for at, each in enumerate(weights)])
+    for endpoint in roster:
+        endpoint.load.begin(0.0)
+        endpoint.load.end(0.0, 1.0 if endpoint.key == "e0" else 0.01)
+    got = shares(roster, now=0.0, avoid=avoid)
+    assert got["e0"] < 0.1
+    assert got["e2"] / got["e1"] == pytest.approx(weights[2] / weights[1], rel=0.4)
 
 
 # --- whom to avoid ----------------------------------------------------------------------------

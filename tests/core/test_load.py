@@ -183,6 +183,14 @@ def test_failing_fast_never_attracts(seconds: float) -> None:
     assert in_flight_score(always, 0.0) > 100 * in_flight_score(well, 0.0)
 
 
+def test_failing_fast_takes_nothing_off_a_response_time() -> None:
+    load = measured(1.0)
+    for now in (4.0, 5.0):
+        load.begin(now)
+        load.end(now, 0.001, failed=True)
+    assert load.latency(5.0) == pytest.approx(exp(-0.5))
+
+
 def test_failing_slowly_costs_the_time_too() -> None:
     load = failing(1, seconds=3.0)
     assert load.latency(0.0) == pytest.approx(3.0)

@@ -104,6 +104,16 @@ def test_the_slow_start_of_one_that_has_left_ends_all_the_same() -> None:
     assert not gone.warming
 
 
+def test_one_that_is_due_is_so_under_another_weight_too() -> None:
+    roster = roster_of(2)
+    bury(roster, ["e0"], now=1.0)
+    assert roster.pick(100.0, Random(1), avoid=("e0",)) is not None  # its time has come
+    roster.resolved([Member("e0", 2.0), Member("e1")], 100.0)
+    pick = roster.pick(100.0, Random(1))
+    assert pick is not None
+    assert pick.trial
+
+
 def test_one_that_comes_back_begins_anew() -> None:
     roster = roster_of(2)
     bury(roster, ["e0"], now=1.0)
@@ -166,6 +176,7 @@ def test_a_trial_above_is_made_and_one_below_is_not() -> None:
     roster.changed(of(roster, "p1e0"))
     got = [roster.pick(200.0, Random(at)) for at in range(10)]
     assert not any(pick.trial for pick in got if pick)
+    assert len({id(pick) for pick in got}) == 2  # nor does it cost anything: no pick is made anew
 
 
 # --- zones ------------------------------------------------------------------------------------
@@ -219,6 +230,13 @@ def test_a_panic_far_away_is_none_at_home() -> None:
     got = shares(roster)
     assert got["near0"] == pytest.approx(0.5, rel=0.1)
     assert got["near1"] == pytest.approx(0.5, rel=0.1)
+
+
+def test_nor_does_it_bring_back_those_out_at_home() -> None:
+    roster = roster_of(zoned(2, 8), zone="a")
+    blame(roster, ["near0", *(f"far{at}" for at in range(8))])
+    assert roster.panic
+    assert shares(roster, 200)["near1"] == 1.0
 
 
 # --- panic ------------------------------------------------------------------------------------
@@ -456,6 +474,14 @@ def test_two_scores_are_read_per_pick(monkeypatch: pytest.MonkeyPatch) -> None:
     roster = roster_of([Member(name, 1.0 + at % 3) for at, name in enumerate(names(3000))])
     shares(roster, 200)
     assert reads == 200  # each compares two
+
+
+def test_words_without_news_leave_nothing_behind() -> None:
+    roster = roster_of(2)
+    bury(roster, ["e0"], now=1.0)
+    for _ in range(1000):
+        roster.changed(of(roster, "e0"))
+    assert len(roster._due) == 1
 
 
 def test_a_change_moves_one_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

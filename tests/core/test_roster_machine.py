@@ -221,6 +221,18 @@ class RosterMachine(RuleBasedStateMachine):
             assert abs(cell.total - total) < 1e-6
 
     @invariant()
+    def nobody_who_is_due_is_forgotten(self) -> None:
+        if not hasattr(self, "roster"):
+            return
+        for endpoint in self.roster:
+            if endpoint.health.due(self.now):
+                cell = endpoint.cell
+                assert cell is not None
+                assert cell.ripe or any(
+                    whose is endpoint and at <= self.now for at, _, whose in self.roster._due
+                )
+
+    @invariant()
     def panic_is_as_the_table_says(self) -> None:
         if not hasattr(self, "roster"):
             return

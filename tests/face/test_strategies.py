@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import tenacity
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.core.backoff import Backoff
@@ -104,12 +104,14 @@ def asking(
 MOMENTS = st.floats(100.0, 110.0)
 ATTEMPTS = st.integers(1, 12)
 ENDINGS = st.sampled_from(OUTCOMES)
+FEW = settings(max_examples=40)
 
 
 # --- they say what tenacity's own would -------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", WAITS)
+@FEW
 @given(outcome=ENDINGS, attempt=ATTEMPTS, now=MOMENTS, seed=st.integers(0, 9))
 def test_a_wait(name: str, outcome: object, attempt: int, now: float, seed: int) -> None:
     if name == "exception" and not isinstance(outcome, BaseException):
@@ -123,6 +125,7 @@ def test_a_wait(name: str, outcome: object, attempt: int, now: float, seed: int)
 
 
 @pytest.mark.parametrize("name", STOPS)
+@FEW
 @given(outcome=ENDINGS, attempt=ATTEMPTS, now=MOMENTS, wait=st.floats(0.0, 3.0))
 def test_a_stop(name: str, outcome: object, attempt: int, now: float, wait: float) -> None:
     ours = asking(stop=STOPS[name])
@@ -132,6 +135,7 @@ def test_a_stop(name: str, outcome: object, attempt: int, now: float, wait: floa
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
+@FEW
 @given(outcome=ENDINGS, attempt=ATTEMPTS, now=MOMENTS)
 def test_a_condition(name: str, outcome: object, attempt: int, now: float) -> None:
     ours = asking(condition=CONDITIONS[name])

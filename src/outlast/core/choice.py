@@ -1,12 +1,12 @@
 """How the strategies choose one endpoint out of the lists that are open to a request.
 
 `TwoChoices` draws one endpoint in proportion to weight and then another, evenly, as its rival.
-Where the rival costs less it is taken; where it costs more it is taken with the chance cost / rival's
-cost (`core.load.odds`). That is one step of the Metropolis rule, and it makes up for what plain
-power-of-two-choices gets wrong in small sets: with strictly the lesser taken, four equal endpoints
-get 1/2, 1/3, 1/6 and nothing, in the order of whatever noise there is in their response times,
-and weights mean nothing where there are two. By this rule equals get exactly their weights, and
-one that costs k times as much about 1/k of its share.
+Where the rival costs less it is taken; where it costs more it is taken with the chance
+1 / (times as costly) (`core.load.odds`). That is one step of the Metropolis rule, and it makes up
+for what plain power-of-two-choices gets wrong in small sets: with strictly the lesser taken, four
+equal endpoints get 1/2, 1/3, 1/6 and nothing, in the order of whatever noise there is in their
+response times, and weights mean nothing where there are two. By this rule equals get exactly their
+weights, and one that costs k times as much about 1/k of its share.
 
 A request looks at two endpoints, however many there are, and at a few more while some are in slow
 start or to be avoided. Refuses to know health: what is in the lists may be chosen.

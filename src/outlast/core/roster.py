@@ -25,7 +25,7 @@ from outlast.core.balance import Balance, ConsistentHash, choice_of, table_of
 from outlast.core.cells import by_rank
 from outlast.core.choice import Choice
 from outlast.core.endpoint import Cell, Endpoint, K, Member, Pick, Why
-from outlast.core.hashing import Table, digest, find, fraction
+from outlast.core.hashing import Table, digest, find
 from outlast.core.health import HealthPlan, Standing
 from outlast.core.level import Group, Level
 from outlast.core.order import dial_order
@@ -33,7 +33,7 @@ from outlast.core.priority import spread
 
 __all__ = ["Endpoint", "Member", "Pick", "Roster", "Why"]
 
-LEVEL_SALT = 0x5157  # keeps the choice of a level apart from the place in its table
+WHOLE = float(1 << 64)  # of the numbers that stand for keys
 
 
 class Roster(Generic[K]):
@@ -130,7 +130,7 @@ class Roster(Generic[K]):
             level = self._by_priority[priority] = Level(priority, self._choice, self._zone)
             self._levels.append(level)
         level.join(endpoint, self._rng)
-        endpoint.due_at = -inf  # wherever it stood before, it is to be put on the list again
+        endpoint.due_at = -inf  # whatever was put down may have been taken off already
         self._expect(endpoint)
 
     def _leave(self, endpoint: Endpoint[K]) -> None:
@@ -253,7 +253,7 @@ class Roster(Generic[K]):
 
     def _drawn(self, rng: Random, number: int | None) -> int | None:
         """Which level serves: by chance, or always the same for the same key."""
-        point = rng.random() if number is None else fraction(number, LEVEL_SALT)
+        point = rng.random() if number is None else number / WHOLE
         last = None
         for at, level in enumerate(self._levels):
             if level.share.load > 0.0:
