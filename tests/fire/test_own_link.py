@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 import outlast
+from outlast.core.health import Standing
 from outlast.service.table import service_of
 from outlast.target import target_of
 from outlast.testing import Request, Response, SimNet
@@ -17,7 +18,9 @@ from tests.fire.worlds import NAME, URL, cluster, pods_of, report
 def marked(net: SimNet) -> list[Any]:
     """What is held against the target's endpoints."""
     host, _, port = NAME.partition(":")
-    return list(service_of(target_of(host, int(port)), net)._endpoints.items())
+    service = service_of(target_of(host, int(port)), net)
+    out = service.look(lambda roster: [e for e in roster if e.health.standing is not Standing.IN])
+    return [endpoint.key for endpoint in out]
 
 
 def drip(_: Request) -> Response:

@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 import outlast
+from outlast.core.health import Standing
 from outlast.net.kernel import kernel
 from outlast.service.table import service_of
 from outlast.target import target_of
@@ -73,7 +74,8 @@ def join(threads: Sequence[threading.Thread]) -> None:
 def marked(service: Service) -> list[str]:
     """What this process holds against the Service's address."""
     known = service_of(target_of(service.host, service.port), kernel())
-    return [str(address) for address in known.addresses() if known.is_suspect(address)]
+    out = known.look(lambda roster: [e for e in roster if e.health.standing is not Standing.IN])
+    return [f"{endpoint.key}: {endpoint.health.why}" for endpoint in out]
 
 
 def untroubled(answer: httpx.Response) -> None:

@@ -176,7 +176,7 @@ class Roster(Generic[K]):
 
     def _ripen(self, now: float) -> None:
         """Those whose time has come may have their trial."""
-        self._ripened = now
+        self._ripened = max(self._ripened, now)  # threads may come with older clocks
         while self._due and self._due[0][0] <= now:
             endpoint = heappop(self._due)[2]
             if endpoint.cell is not None and endpoint.health.due(now):

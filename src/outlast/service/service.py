@@ -5,8 +5,8 @@ async. Who is picked, and who is tried last, is `core.roster`'s and `core.health
 they are told what was met, under one lock, and what they decide becomes events. None is ever
 removed but by discovery (DESIGN section 6: out is last, not gone).
 
-A target of one address, as a VIP is, has nobody to choose: nothing is counted for it. Thread-safe;
-nothing here waits or does I/O, and no event is told under the lock.
+A target of one address, as a VIP is, has nobody to choose: while it is well nothing is counted for
+it. Thread-safe; nothing here waits or does I/O, and no event is told under the lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from outlast.core.budget import RetryBudget
 from outlast.core.classify import answer_fault
-from outlast.core.health import Ejected, Evidence, Fault, Health, Returned, Rule
+from outlast.core.health import Ejected, Evidence, Fault, Health, Returned, Rule, Standing
 from outlast.core.nodes import NodeEvidence
 from outlast.core.roster import Endpoint, Member, Roster
 from outlast.core.tolerance import Tolerance
@@ -53,6 +53,7 @@ class Service:
         self._budget = RetryBudget()
         self._tolerances: dict[Address, Tolerance] = {}
         self._doubted: set[Address] = set()
+        self._troubled = False  # something may be held against the only endpoint
         self.calls = 0
         self.departures = 0  # how often an endpoint has left the target
         self.told = target.settings  # None: by default
@@ -202,20 +203,18 @@ class Service:
     def connected(self, address: Address, now: float) -> None:
         """A dial has won, or a probe was answered."""
         self._doubted.discard(address)
-        if self.chooses:
+        if self.chooses or self._troubled:
             self._hear(address, now, lambda health: health.connected(now))
 
     def answered(self, address: Address, status: int, now: float) -> None:
         """An endpoint has answered a request."""
         if self._doubted:
             self._doubted.discard(address)
-        if not self.chooses:
-            return
         fault = answer_fault(status)
-        if fault is None:
-            self._hear(address, now, lambda health: health.succeeded(now))
-        else:
+        if fault is not None:
             self._fault(address, fault, now)
+        elif self.chooses or self._troubled:
+            self._hear(address, now, lambda health: health.succeeded(now))
 
     def silent(self, address: Address, now: float) -> None:
         """An endpoint did not answer a dial while another did."""
@@ -257,8 +256,7 @@ class Service:
             return self._tolerances.setdefault(address, Tolerance())
 
     def _fault(self, address: Address, fault: Fault, now: float) -> None:
-        if not self.chooses:
-            return
+        self._troubled = True
         self._hear(address, now, lambda health: health.failed(fault, now, self._rng))
         if fault in (Fault.CONNECT, Fault.SILENT):
             self._blame_node(address, now)
@@ -293,6 +291,8 @@ class Service:
             if before == (health.standing, health.evidence, health.until):
                 return
             self._roster.changed(endpoint)
+            if health.standing is Standing.IN and not self.chooses:
+                self._troubled = False
         if change is not None:
             announce(self.target.text, address, change, now)
 

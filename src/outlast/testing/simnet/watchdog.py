@@ -124,18 +124,20 @@ class Watchdog:
         self._looked = now
         seen = (turns.timeline.now, turns.events, turns.passes, id(turns.holder))
         holder = turns.holder
-        awake = holder is not None and not debugged(frame_of(holder.ident))
-        self._still = self._still + passed if awake and seen == self._seen else 0.0
+        self._still = self._still + passed if holder is not None and seen == self._seen else 0.0
         self._seen = seen
         moved = abs(turns.timeline.now - self._crawls_from) >= CRAWL
-        self._crawled = 0.0 if moved or not awake else self._crawled + passed
+        self._crawled = 0.0 if moved or holder is None else self._crawled + passed
         if moved:
             self._crawls_from = turns.timeline.now
-        if holder is None:
+        if holder is None or max(self._still, self._crawled / PATIENCES) < turns.patience:
             return
-        if self._still >= turns.patience:
+        # Only now: to walk the stack of a thread that runs is not safe in every Python (3.11).
+        if debugged(frame_of(holder.ident)):
+            self._still = self._crawled = 0.0
+        elif self._still >= turns.patience:
             self._give_up(holder, f"in real time, for {turns.patience:g} s")
-        elif self._crawled >= PATIENCES * turns.patience:
+        else:
             self._give_up(holder, f"without end, for {PATIENCES * turns.patience:g} s")
 
     def _give_up(self, victim: Party, how: str) -> None:
