@@ -58,8 +58,11 @@ incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figu
 differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simulation, the long rows too; prints both, 3 minutes
 	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_differential.py tests/lab/test_differential_cluster.py
 
-liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets; prints the figures, 5 minutes
-	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_liveness.py tests/lab/test_probes.py
+liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets, and ten thousand incidents of POSTs; prints the figures, 20 minutes
+	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest $(addprefix tests/lab/test_,liveness.py \
+	  probes.py liveness_http.py liveness_matrix.py lossy_lines.py is_it_me.py watch_cost.py)
+	OUTLAST_FULL=1 $(BIN)/python -m pytest tests/fire/test_lossy_lines.py
+	$(BIN)/python -m tests.fire.posts
 
 fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZZ_ARGS='--seconds 600'; stops at the first that breaks an invariant
 	$(BIN)/python -m tests.fire $(FUZZ_ARGS)

@@ -80,7 +80,7 @@ def taught(*, late: int = 0, lost: int = 0) -> Tolerance:
         (replace(UNACKED, window=0), 9.0, True, ALIVE, ""),  # lives, and does not read
         (replace(UNACKED, window=0, backoff=5, heard=4.0), 9.0, True, QUIET, ""),
         (replace(SLOW, window=0, backoff=5, probes=1), 9.0, True, ALIVE, ""),
-        (replace(SLOW, window=0, probes=9, heard=99.0), 99.0, True, QUIET, ""),
+        (replace(SLOW, window=0, probes=9, heard=10.9), 99.0, True, QUIET, ""),
         (replace(SLOW, state=CLOSED), 0.1, True, DEAD, "the connection has ended"),
         (None, 0.1, True, ALIVE, ""),  # the platform does not tell
     ],

@@ -112,8 +112,10 @@ class Watching(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "watch"))
     @invariant()
     def the_living_are_not_suspected(self) -> None:
-        if self.peer.alive or not self.peer.window:
+        if self.peer.alive:
             assert self.watch.verdict in (Liveness.ALIVE, Liveness.QUIET), self.watch.why
+        elif not self.peer.window:
+            assert self.watch.verdict is not Liveness.SUSPECT, self.watch.why
 
     @precondition(lambda self: hasattr(self, "watch"))
     @invariant()

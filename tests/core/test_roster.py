@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from random import Random
 
 import pytest
@@ -500,3 +502,26 @@ def test_a_change_moves_one_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     bury(roster, names(100), now=1.0)
     assert shares(roster, 100, now=1.1)["e5"] == 0.0
     assert placed == 100
+
+
+@pytest.mark.parametrize("balance", [P2C(), PickFirst()], ids=repr)
+def test_an_endpoint_weighs_less_than_two_kibibytes(balance: Balance) -> None:
+    """All included, after a hard life; but for the table of a consistent hash."""
+    members = [Member(f"10.1.{at >> 8}.{at & 255}:8080", 1.0 + at % 5) for at in range(1000)]
+    rng = Random(1)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        roster = roster_of(members, balance)
+        for endpoint in roster:
+            for now, fault in enumerate((*Fault, Fault.SLOW, Fault.CONNECT), start=1000):
+                endpoint.load.begin(now)
+                endpoint.load.end(now + 0.5, 0.25, failed=True)
+                endpoint.health.failed(fault, now + 0.5, rng)
+                endpoint.health.succeeded(now + 0.75)
+                roster.changed(endpoint)
+        assert roster.pick(2000.0, rng) is not None
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] / len(members) < 2048
+    finally:
+        tracemalloc.stop()

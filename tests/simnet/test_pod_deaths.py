@@ -99,7 +99,8 @@ def test_a_client_that_leaves_in_the_middle_of_a_request_is_no_failure_of_the_ap
 ) -> None:
     ended: list[str] = []
 
-    async def app(_scope: Any, receive: Any, send: Any) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
         try:
             while (await receive()).get("more_body"):
                 pass

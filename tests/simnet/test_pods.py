@@ -74,6 +74,7 @@ def test_an_application_may_call_others(backend: str) -> None:
     front = net.node("front")
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
         transport = outlast.AsyncTransport(network=front.network)
         async with httpx.AsyncClient(transport=transport) as one:
             below = await one.get("http://stock.shop.svc/?delay=1")
@@ -203,3 +204,58 @@ def test_a_process_that_is_killed_while_frozen_accepts_nobody(backend: str) -> N
     gc.collect()
     assert net.elapsed() == pytest.approx(2.0, abs=0.1)
     assert served == []
+
+
+def living(told: list[str], *, fails: bool = False) -> Any:
+    """An application with a life around its requests."""
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            body = scope["state"]["up"].encode()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": body})
+            return
+        told.append((await receive())["type"])
+        await anyio.sleep(2)
+        scope["state"]["up"] = "since two"
+        how = "failed" if fails else "complete"
+        await send({"type": f"lifespan.startup.{how}"})
+        told.append((await receive())["type"])
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return app
+
+
+def test_an_application_is_started_before_it_serves_and_told_of_its_end(backend: str) -> None:
+    told: list[str] = []
+    net = SimNet()
+    pod = net.node("a").pod(living(told))
+    assert get(net, backend, pod.url).text == "since two"
+    assert 2.0 <= net.elapsed() < 2.1
+    assert told == ["lifespan.startup"]
+    with net.running():
+        pod.stop()
+        net.sleep(1.0)
+    assert told == ["lifespan.startup", "lifespan.shutdown"]
+    assert not pod.running
+
+
+def test_each_life_of_a_pod_starts_its_application(backend: str) -> None:
+    told: list[str] = []
+    net = SimNet()
+    pod = net.node("a").pod(living(told))
+    pod.kill()
+    pod.start()
+    assert get(net, backend, pod.url).text == "since two"
+    assert told[-1] == "lifespan.startup"
+
+
+def test_an_application_that_does_not_start_ends_its_pod(
+    backend: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    net = SimNet()
+    pod = net.node("a").pod(living([], fails=True))
+    with pytest.raises(httpx.TransportError):
+        get(net, backend, pod.url)
+    assert not pod.running
+    assert "has failed to start" in capfd.readouterr().err

@@ -103,13 +103,17 @@ class TwoChoices(Generic[K]):
         self, urns: Sequence[Urn[K]], now: float, rng: Random, avoid: Collection[K]
     ) -> Endpoint[K] | None:
         """With weights, slow start, and endpoints to avoid."""
-        first = _draw(urns, now, rng, avoid)
+        count, total = 0, 0.0
+        for urn in urns:
+            count += len(urn.items)
+            total += urn.total
+        first = _draw(urns, now, rng, avoid) if count else None
         if first is None:
             return None
-        rival = _rival(urns, first, rng, avoid)
+        rival = _rival(urns, count, first, rng, avoid)
         if rival is None:
             return first
-        mean = sum(urn.total for urn in urns) / sum(len(urn) for urn in urns)
+        mean = total / count
         share = first.member.weight * first.part(now) / mean
         rivals = rival.member.weight * rival.part(now) / mean
         odds = self._odds(first.load, rival.load, now, share, rivals)
@@ -124,9 +128,7 @@ class TwoChoices(Generic[K]):
 def _draw(
     urns: Sequence[Urn[K]], now: float, rng: Random, avoid: Collection[K]
 ) -> Endpoint[K] | None:
-    """One endpoint in proportion to weight and slow start, not in `avoid`."""
-    if not any(urns):
-        return None
+    """One endpoint in proportion to weight and slow start, not in `avoid`; there are some."""
     allowed = None
     for _ in range(TRIES):
         endpoint = draw(urns, rng)
@@ -143,20 +145,19 @@ def _draw(
 
 
 def _rival(
-    urns: Sequence[Urn[K]], first: Endpoint[K], rng: Random, avoid: Collection[K]
+    urns: Sequence[Urn[K]], count: int, first: Endpoint[K], rng: Random, avoid: Collection[K]
 ) -> Endpoint[K] | None:
-    """Another one, all being equally likely; None where none is found."""
-    count = sum(len(urn) for urn in urns)
+    """Another one of `count`, all being equally likely; None where none is found."""
     for _ in range(TRIES if avoid else 1):
         at = int(rng.random() * (count - 1))
         for urn in urns:
             if urn is first.cell and at >= first.item_at:
                 at += 1
-            if at < len(urn):
-                if urn.items[at] is not first and urn.items[at].key not in avoid:
+            if at < len(urn.items):
+                if urn.items[at].key not in avoid:
                     return urn.items[at]
                 break
-            at -= len(urn)
+            at -= len(urn.items)
     return None
 
 

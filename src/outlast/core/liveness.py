@@ -195,7 +195,7 @@ class Watch:
         only what is sent from here on, and not answered, is evidence."""
         self._base = (now, sample.backoff, sample.probes)
         self._begin_anew(now)
-        if self.verdict is Liveness.SUSPECT:
+        if self.verdict in (Liveness.SUSPECT, Liveness.DEAD):
             self._say(Liveness.QUIET, "")
 
     def _begin_anew(self, now: float) -> None:
@@ -233,6 +233,9 @@ class Watch:
         if why:
             given_up = 0 < self._dead_after <= self._unheard(sample, now)
             return self._say(Liveness.DEAD if given_up else Liveness.SUSPECT, why)
+        if self._shut_in(sample, now):
+            told = f"{sample.probes} probes of its closed window without an answer"
+            return self._say(Liveness.DEAD, told)
         idle = self._awaits is Awaits.NOTHING
         quiet = not idle and min(sample.silence, now - self._expected) >= HURRY_AFTER
         return self._say(Liveness.QUIET if quiet else Liveness.ALIVE, "")
@@ -302,6 +305,15 @@ class Watch:
             self._steady = True
         return ""
 
+    def _shut_in(self, sample: Sample, now: float) -> bool:
+        """Whether a peer that had closed its window has died behind it. The kernel would find out
+        by the user timeout, but only when its next probe is due, and the gaps between them double
+        (facts 5.4); nothing short of that tells against it."""
+        if sample.window or now < self._grace:
+            return False
+        needed = max(self._tolerance.probes, self._excused(sample, now)[1] + 2)
+        return sample.probes >= needed and 0 < self._dead_after <= self._unheard(sample, now)
+
     def _excused(self, sample: Sample, now: float) -> tuple[int, int]:
         """Back-off and probes that do not count; none where there was no excuse, or where the
         peer has been heard since."""
@@ -315,7 +327,7 @@ class Watch:
         self.user_timeout = self._limit if self._holds(sample) else 0.0
         if self._keepalive and self._awaits is Awaits.RESPONSE and not sample.unacked:
             self.hurried = self.hurried or sample.silence >= HURRY_AFTER
-        self.next_look = now + self._next_gap(sample)
+        self.next_look = now + self._next_gap(sample, now)
         if now < self._grace:
             self.next_look = min(self.next_look, self._grace)
         if self._steady and self._since is not None and now < self._since + LATE_PATIENCE:
@@ -329,7 +341,7 @@ class Watch:
             return True
         return sample.probes >= self._tolerance.probes and sample.silence >= self._limit
 
-    def _next_gap(self, sample: Sample) -> float:
+    def _next_gap(self, sample: Sample, now: float) -> float:
         if sample.unacked and sample.window:
             self._gap = min(UNACKED_GAP, 2 * self._gap or UNACKED_GAP)
             return self._gap
@@ -338,4 +350,6 @@ class Watch:
             if self.hurried:
                 due += (self._tolerance.probes - 1) * HURRIED + LEAST_GAP
             return min(LONGEST_GAP, max(LEAST_GAP, due - sample.silence))
+        if sample.probes and not sample.window and self._dead_after:
+            return min(LONGEST_GAP, max(LEAST_GAP, self._dead_after - self._unheard(sample, now)))
         return HURRIED if sample.probes and sample.window else LONGEST_GAP

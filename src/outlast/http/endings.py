@@ -92,6 +92,10 @@ class Endings(Watching):
             self.progress = Progress.RESPONSE_BEGUN
         if lease.connection.dropped:
             return self._dropped(lease, None)
+        if self.broken is not None and self.broken.errno == errno.ETIMEDOUT:
+            # The peer has not left: the kernel has given it up.
+            message = f"write to {lease.address}: {self.broken}; {self.progress}"
+            return TransportFailure("WriteError", message, self.broken)
         text = f"Server disconnected without sending a response. ({lease.address})"
         if self.broken is not None:
             text = f"{text}; write failed before: {self.broken}"

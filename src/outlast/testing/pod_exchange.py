@@ -3,8 +3,8 @@
 Used for everything that `pod_http` does not answer by hand: bodies, chunked framing, `Expect`,
 requests in pieces, pipelining, applications.
 
-Source: RFC 9112 through h11; the ASGI specification 3.0, HTTP part. Refuses ASGI lifespan and
-WebSocket: an application sees scopes of type `http` only, and other messages raise ValueError.
+Source: RFC 9112 through h11; the ASGI specification 3.0, HTTP part. Refuses WebSocket: a request's
+scope is of type `http`, and other messages raise ValueError. For lifespan see `pod_lifespan`.
 """
 
 from __future__ import annotations

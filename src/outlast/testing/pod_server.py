@@ -26,6 +26,7 @@ import sys
 from typing import Any
 
 from outlast.testing.pod_http import PodProtocol, Tally
+from outlast.testing.pod_lifespan import Lifespan
 from outlast.testing.tether import die_with
 
 # As many waiting connections as the kernel allows by default (net.core.somaxconn since 5.4).
@@ -61,7 +62,11 @@ async def _listen(settings: dict[str, Any], tally: Tally, sock: socket.socket) -
         serve = functools.partial(_serve_raw, tally, handler)
         await asyncio.start_server(serve, sock=sock, backlog=_BACKLOG)
         return
-    app = None if settings["app"] is None else _find(settings["app"])
+    app = None
+    if settings["app"] is not None:
+        lifespan = Lifespan(_find(settings["app"]))
+        await lifespan.start()
+        app = lifespan.application
     loop = asyncio.get_running_loop()
     await loop.create_server(lambda: PodProtocol(tally, app), sock=sock, backlog=_BACKLOG)
 

@@ -71,6 +71,8 @@ def as_application(handler: Handler) -> Callable[[dict[str, Any], Any, Any], Awa
     """A plain handler as an ASGI application."""
 
     async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"a handler knows nothing of {scope['type']}")
         body, more = b"", True
         while more:
             message = await receive()

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
+import traceback
 from typing import Any
 
 from outlast.testing.pod import total
 from outlast.testing.pod_http import AsgiApp, PodProtocol, Tally
+from outlast.testing.pod_lifespan import Lifespan
 from outlast.testing.pod_process import Counts
 from outlast.testing.simnet.pod import Pod
 from outlast.testing.simnet.pod_loop import PodLoop
@@ -59,6 +62,8 @@ class ServerProgram:
         self._tallies: list[Tally] = []
         self._loop: PodLoop | None = None
         self._noted = False
+        self._lifespan: Lifespan | None = None
+        self._ready = True  # its application has started
         self._open: dict[PodTransport, asyncio.BaseProtocol] = {}
         self._leaving: Pod | None = None  # asked to end in good order
 
@@ -76,6 +81,9 @@ class ServerProgram:
         foreign = (self._app or self._raw) is not None
         loop = self._loop = PodLoop(self._simulation, pod.name, foreign=foreign)
         self._noted = False
+        if self._app is not None:
+            self._lifespan, self._ready = Lifespan(self._app), False
+            loop.deliver(lambda: loop.create_task(self._begin(pod, loop, listener)))
 
         def note() -> None:
             if not self._noted:
@@ -83,6 +91,18 @@ class ServerProgram:
                 loop.deliver(lambda: self._accept(loop, listener))
 
         listener.on_change = note
+
+    async def _begin(self, pod: Pod, loop: PodLoop, listener: Listener) -> None:
+        """Have the application start; then take those who have connected meanwhile."""
+        assert self._lifespan is not None
+        try:
+            await self._lifespan.start()
+        except RuntimeError:
+            traceback.print_exc(file=sys.stderr)
+            self._simulation.timeline.after(0, pod.exit, pod.name)
+            return
+        self._ready = True
+        self._accept(loop, listener)
 
     def stopping(self, pod: Pod) -> None:
         """See `Program.stopping`."""
@@ -101,9 +121,15 @@ class ServerProgram:
         self._leave_if_done()
 
     def _leave_if_done(self) -> None:
-        pod = self._leaving
-        if pod is not None and not self._open:
-            self._simulation.timeline.after(0, pod.exit, pod.name)
+        pod, loop = self._leaving, self._loop
+        if pod is not None and loop is not None and not self._open:
+            self._leaving = None
+            loop.deliver(lambda: loop.create_task(self._leave(pod)))
+
+    async def _leave(self, pod: Pod) -> None:
+        if self._lifespan is not None and self._ready:
+            await self._lifespan.stop()
+        self._simulation.timeline.after(0, pod.exit, pod.name)
 
     def ended(self, _pod: Pod) -> None:
         """See `Program.ended`."""
@@ -134,7 +160,7 @@ class ServerProgram:
         self._noted = False
         if loop is not self._loop:  # a process that was killed while it was frozen accepts nobody
             return
-        while (sock := listener.accept()) is not None:
+        while self._ready and (sock := listener.accept()) is not None:
             protocol = self._protocol(loop)
             transport = PodTransport(loop, sock, self._secured(loop, protocol), self._gone)
             self._open[transport] = protocol
@@ -152,7 +178,8 @@ class ServerProgram:
     def _protocol(self, loop: PodLoop) -> asyncio.BaseProtocol:
         tally = self._tallies[-1]
         if self._raw is None:
-            return PodProtocol(tally, self._app)
+            app = None if self._lifespan is None else self._lifespan.application
+            return PodProtocol(tally, app)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             tally.connections += 1
