@@ -224,6 +224,8 @@ OPEN = ((SYN, False, 0), (SYN | ACK, True, 0), (ACK, False, 0))
         ((*OPEN, *[(ACK, False, 10)] * 4), 300),
         ((*OPEN, *[(ACK, False, 10)] * 4, (ACK, True, 0)), 432_000),
         ((*OPEN, (FIN | ACK, False, 0)), 120),
+        ((*OPEN, (FIN | ACK, False, 0), (ACK, True, 0)), 60),
+        ((*OPEN, (FIN | ACK, False, 0), (ACK, True, 10)), 60),
         ((*OPEN, (FIN | ACK, False, 0), (FIN | ACK, True, 0)), 30),
         ((*OPEN, (FIN | ACK, False, 0), (FIN | ACK, True, 0), (ACK, False, 0)), 120),
         ((*OPEN, (RST, True, 0)), 10),

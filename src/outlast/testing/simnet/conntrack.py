@@ -20,6 +20,7 @@ _ESTABLISHED = 432_000 * SECOND
 _UNANSWERED = 300 * SECOND  # nf_conntrack_tcp_timeout_max_retrans
 _MAX_RETRANS = 3
 _FIN_WAIT = 120 * SECOND
+_CLOSE_WAIT = 60 * SECOND
 _LAST_ACK = 30 * SECOND
 _TIME_WAIT = 120 * SECOND
 _CLOSE = 10 * SECOND
@@ -73,8 +74,8 @@ class Entry:
             return _SYN_RECV if flags & ACK else _SYN_SENT
         if self._ends == 3:
             return _TIME_WAIT if not flags & FIN else _LAST_ACK
-        if self._ends:
-            return _FIN_WAIT
+        if self._ends:  # one end's; any packet after it finds the connection half closed
+            return _FIN_WAIT if flags & FIN else _CLOSE_WAIT
         if not self._answered:
             return _SYN_SENT
         return _UNANSWERED if self._repeats >= _MAX_RETRANS else _ESTABLISHED
