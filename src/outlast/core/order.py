@@ -5,7 +5,8 @@ what follows is the best to be had: those that are open, level by level, in the 
 strategy; those that are in but not open; those due; those out on answers; and the dead, beginning
 with the one that answered last. Nobody is left out: out is last, not gone (DESIGN section 6).
 
-Costs as much as `most`, not as there are endpoints. Refuses to decide how many dials there are
+Costs as much as `most`, not as there are endpoints, but where an order must be known: all the dead,
+and everybody under `PickFirst`, are gone through. Refuses to decide how many dials there are
 and when they start: that is `core.race`'s.
 """
 
