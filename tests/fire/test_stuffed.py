@@ -17,7 +17,9 @@ def test_it_is_given_up_after_the_user_timeout() -> None:
     pod.freeze()
     net.at(2.0, net.nodes["a"].power_off)
     with net.running(), httpx.Client(transport=outlast.Transport(network=net)) as client:
-        with pytest.raises(httpx.ReadError, match=r"is dead: \d probes of its closed window") as caught:
+        with pytest.raises(
+            httpx.ReadError, match=r"is dead: \d probes of its closed window"
+        ) as caught:
             client.post(URL, content=bytes(20_000_000), timeout=None)
         assert net.elapsed() - 2.0 < 12.0
     assert "not idempotent and maybe sent" in str(report(caught.value))

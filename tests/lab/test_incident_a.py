@@ -80,10 +80,9 @@ def held(load: Load, *, p99: float | None = None, slowest: float | None = None) 
         assert load.times()[-1] <= slowest, load.explain()
 
 
-def beside(first: Callable[[], Load], second: Callable[[], Load]) -> tuple[Load, Load]:
-    """Two loads at once, each on its own thread of the client node."""
+def beside(*ways: Callable[[], Load]) -> list[Load]:
+    """Loads at once, each on its own thread of the client node."""
     found: dict[int, Load] = {}
-    ways = (first, second)
     runs = [
         threading.Thread(target=lambda n=n, way=way: found.__setitem__(n, way()))
         for n, way in enumerate(ways)
@@ -92,7 +91,7 @@ def beside(first: Callable[[], Load], second: Callable[[], Load]) -> tuple[Load,
         run.start()
     for run in runs:
         run.join()
-    return found[0], found[1]
+    return [found[n] for n in range(len(ways))]
 
 
 # -- the transports ------------------------------------------------------------------------
@@ -134,27 +133,20 @@ def async_new(made: Incident, name: str, backend: str = "asyncio", **options: An
     return in_loop(backend, lambda: tasks(made.net, name, call, made.until))
 
 
-def test_fr13_pooled_requests_outlive_the_node(
+def test_fr01_fr13_requests_outlive_the_node(
     lab: KernelLab, figures: Callable[[str], None]
 ) -> None:
     with incident(lab, removed=FULL) as made:
         loads = beside(
             lambda: async_pooled(made, "AsyncTransport, pooled, VIP"),
             lambda: sync_pooled(made, "Transport, pooled, VIP"),
+            lambda: async_new(made, "AsyncTransport, new, VIP"),
         )
     for load in loads:
         figures(load.row())
-    for load in loads:
+    for load in loads[:2]:
         held(load, slowest=0.6)
-
-
-def test_fr01_new_connections_outlive_the_node(
-    lab: KernelLab, figures: Callable[[str], None]
-) -> None:
-    with incident(lab, removed=FULL) as made:
-        load = async_new(made, "AsyncTransport, new, VIP")
-    figures(load.row())
-    held(load, p99=0.15, slowest=0.5)
+    held(loads[2], p99=0.15, slowest=0.5)
 
 
 def test_new_sync_connections_outlive_the_node(

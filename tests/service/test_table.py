@@ -15,6 +15,7 @@ import pytest
 from outlast import events
 from outlast.core.balance import P2C, PickFirst
 from outlast.core.endpoint import Endpoint
+from outlast.core.health import HealthPlan, Rule
 from outlast.net.address import Address
 from outlast.service.table import MAX_TARGETS, Service, service_of
 from outlast.target import Target, parse_target, target_of
@@ -261,6 +262,33 @@ def test_many_threads_at_once() -> None:
     for thread in threads:
         thread.join(PATIENCE)
     assert not errors
+
+
+def test_the_only_endpoint_is_watched_while_there_is_trouble() -> None:
+    """Of a VIP good answers are no news, until something is held against it."""
+    told: list[events.OutlastEvent] = []
+    service = made("static://10.0.0.1:80")
+    assert not service.attentive
+    with events.subscribe(told.append):
+        for _ in range(3):
+            service.silent(A, 0.0)
+            assert service.attentive
+        service.connected(A, 1.0)
+    assert not service.attentive
+    assert [type(event) for event in told] == [events.EndpointEjected, events.EndpointReturned]
+
+
+def test_a_dry_run_is_told_and_changes_nothing() -> None:
+    told: list[events.OutlastEvent] = []
+    plan = HealthPlan(count_only=frozenset({Rule.GATEWAY_ERRORS}))
+    service = made(health=plan)
+    with events.subscribe(told.append):
+        for _ in range(5):
+            service.answered(A, 503, 0.0)
+    (event,) = told
+    assert isinstance(event, events.EndpointEjected)
+    assert not event.enforced
+    assert A in firsts(service)
 
 
 # --- budget -----------------------------------------------------------------------------------

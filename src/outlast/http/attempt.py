@@ -144,7 +144,10 @@ class Attempt(Endings):
     def heard_out(self, retry_after: float = 0.0) -> None:
         """The answer's head is the endpoint's word on itself. `retry_after`: seconds, if it asks to
         be spared for so long."""
-        service, now = self.call.service, self.call.now()
+        service = self.call.service
+        if not service.attentive and self.status < 500:  # a good answer of the only endpoint
+            return
+        now = self.call.now()
         service.answered(self.address, self.status, now)
         if self.turn is not None:
             self.turn.answered(self.status, now, retry_after)

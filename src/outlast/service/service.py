@@ -53,7 +53,7 @@ class Service:
         self._budget = RetryBudget()
         self._tolerances: dict[Address, Tolerance] = {}
         self._doubted: set[Address] = set()
-        self._troubled = False  # something may be held against the only endpoint
+        self.attentive = False  # whether a good answer is news: there is a choice, or trouble
         self.calls = 0
         self.departures = 0  # how often an endpoint has left the target
         self.told = target.settings  # None: by default
@@ -100,6 +100,7 @@ class Service:
     def _know(self, addresses: Sequence[Address]) -> None:
         self._addresses = tuple(addresses)
         self.chooses = len(addresses) > 1  # else nobody is chosen, and nothing counted
+        self.attentive = self.attentive or self.chooses
 
     def renew(self) -> None:
         """In the child of a fork: what was learnt stays, locks that others held do not."""
@@ -203,8 +204,8 @@ class Service:
     def connected(self, address: Address, now: float) -> None:
         """A dial has won, or a probe was answered."""
         self._doubted.discard(address)
-        if self.chooses or self._troubled:
-            self._hear(address, now, lambda health: health.connected(now))
+        if self.attentive:
+            self._hear(address, now, lambda health: health.connected(now), good=True)
 
     def answered(self, address: Address, status: int, now: float) -> None:
         """An endpoint has answered a request."""
@@ -213,8 +214,8 @@ class Service:
         fault = answer_fault(status)
         if fault is not None:
             self._fault(address, fault, now)
-        elif self.chooses or self._troubled:
-            self._hear(address, now, lambda health: health.succeeded(now))
+        elif self.attentive:
+            self._hear(address, now, lambda health: health.succeeded(now), good=True)
 
     def silent(self, address: Address, now: float) -> None:
         """An endpoint did not answer a dial while another did."""
@@ -256,7 +257,7 @@ class Service:
             return self._tolerances.setdefault(address, Tolerance())
 
     def _fault(self, address: Address, fault: Fault, now: float) -> None:
-        self._troubled = True
+        self.attentive = True
         self._hear(address, now, lambda health: health.failed(fault, now, self._rng))
         if fault in (Fault.CONNECT, Fault.SILENT):
             self._blame_node(address, now)
@@ -279,7 +280,12 @@ class Service:
                 )
 
     def _hear(
-        self, address: Address, now: float, tell: Callable[[Health], Ejected | Returned | None]
+        self,
+        address: Address,
+        now: float,
+        tell: Callable[[Health], Ejected | Returned | None],
+        *,
+        good: bool = False,
     ) -> None:
         with self._lock:
             endpoint = self._roster.get(address)
@@ -288,11 +294,10 @@ class Service:
             health = endpoint.health
             before = health.standing, health.evidence, health.until
             change = tell(health)
-            if before == (health.standing, health.evidence, health.until):
-                return
-            self._roster.changed(endpoint)
-            if health.standing is Standing.IN and not self.chooses:
-                self._troubled = False
+            if before != (health.standing, health.evidence, health.until):
+                self._roster.changed(endpoint)
+            if good and health.standing is Standing.IN:
+                self.attentive = self.chooses
         if change is not None:
             announce(self.target.text, address, change, now)
 
