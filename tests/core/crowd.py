@@ -6,12 +6,26 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from random import Random
 
-from outlast.core.balance import P2C, Balance
+from outlast.core.balance import (
+    P2C,
+    Balance,
+    ConsistentHash,
+    LeastRequest,
+    PickFirst,
+    RoundRobin,
+)
 from outlast.core.endpoint import Endpoint, Member
 from outlast.core.health import Evidence, Fault, HealthPlan, Rule
 from outlast.core.roster import Roster
 
 PLAN = HealthPlan()
+BALANCES: list[Balance] = [
+    P2C(),
+    LeastRequest(),
+    RoundRobin(),
+    PickFirst(),
+    ConsistentHash(header="x-user"),
+]
 
 
 def names(count: int) -> list[str]:

@@ -19,10 +19,9 @@ from outlast.core.balance import (
 from outlast.core.endpoint import Member
 from outlast.core.health import HealthPlan
 from outlast.core.roster import Roster
-from tests.core.crowd import answer, blame, bury, names, of, roster_of, shares
+from tests.core.crowd import BALANCES, answer, blame, bury, names, of, roster_of, shares
 
 BY_LOT: list[Balance] = [P2C(), LeastRequest(), RoundRobin()]
-ALL: list[Balance] = [*BY_LOT, PickFirst(), ConsistentHash(cookie="user")]
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def test_the_slow_get_little_whatever_the_weights(
 # --- whom to avoid ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("balance", ALL, ids=repr)
+@pytest.mark.parametrize("balance", BALANCES, ids=repr)
 @pytest.mark.parametrize("count", [2, 3, 50])
 def test_one_to_be_avoided_is_avoided(balance: Balance, count: int) -> None:
     roster = roster_of(count, balance)

@@ -7,17 +7,9 @@ from random import Random
 
 import pytest
 
-from outlast.core.balance import P2C, Balance, ConsistentHash, LeastRequest, PickFirst, RoundRobin
+from outlast.core.balance import P2C, Balance, LeastRequest, PickFirst, RoundRobin
 from outlast.core.endpoint import Member
-from tests.core.crowd import blame, bury, names, of, roster_of
-
-BALANCES: list[Balance] = [
-    P2C(),
-    LeastRequest(),
-    RoundRobin(),
-    PickFirst(),
-    ConsistentHash(header="x-user"),
-]
+from tests.core.crowd import BALANCES, blame, bury, names, of, roster_of
 
 
 @pytest.mark.parametrize("balance", BALANCES, ids=repr)

@@ -9,7 +9,7 @@ from tests.fire.invariants import judge
 from tests.fire.players import Played, play
 from tests.fire.shrink import shrink
 
-__all__ = ["BACKENDS", "account", "breaches", "differences", "number_of"]
+__all__ = ["BACKENDS", "account", "breaches", "differences", "everywhere", "number_of"]
 
 BACKENDS = ("sync", "asyncio", "trio")
 
@@ -43,13 +43,17 @@ def account(incident: Incident, found: list[str]) -> str:
 # -- the same on every backend -------------------------------------------------------------------
 
 
-def differences(incident: Incident) -> list[str]:
-    """What threads, asyncio and trio have decided differently, worker by worker."""
+def everywhere(incident: Incident) -> dict[str, Incident]:
+    """The incident on each backend, without cancellations: threads cannot be cancelled."""
     asks = tuple(
         tuple(dataclasses.replace(ask, cancel=None) for ask in worker) for worker in incident.asks
     )
-    calm = dataclasses.replace(incident, asks=asks)  # threads cannot be cancelled
-    every = {name: play(dataclasses.replace(calm, backend=name)) for name in BACKENDS}
+    return {name: dataclasses.replace(incident, asks=asks, backend=name) for name in BACKENDS}
+
+
+def differences(incident: Incident) -> list[str]:
+    """What threads, asyncio and trio have decided differently, worker by worker."""
+    every = {name: play(one) for name, one in everywhere(incident).items()}
     found = [breach for played in every.values() for breach in judge(played)]
     usual = _decisions(every["sync"])
     for name in BACKENDS[1:]:
