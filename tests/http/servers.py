@@ -20,6 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import outlast
+
 BOUND = 20.0  # seconds; far more than anything here takes, far less than a test may take
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
@@ -265,6 +267,12 @@ def _shut(sock: socket.socket) -> None:
 
 
 # -- usual handlers ------------------------------------------------------------------------
+
+
+def in_turn(*servers: Server) -> outlast.Target:
+    """The target of several servers, each asked in its turn, whatever chance would have."""
+    text = f"static://{','.join(server.address for server in servers)}"
+    return outlast.Target(text, balance=outlast.RoundRobin())
 
 
 def serve(peer: Peer) -> None:

@@ -23,6 +23,11 @@ from tests.lab.load import threads
 from tests.lab.test_incident_a import held
 
 
+def in_order(*addresses: str) -> outlast.Target:
+    """A target whose first address is dialled first."""
+    return outlast.Target(f"static://{','.join(addresses)}", balance=outlast.PickFirst())
+
+
 def dialled(error: BaseException) -> list[outlast.Event]:
     """The dials in an error's report."""
     report: outlast.Report = vars(error)["report"]
@@ -176,10 +181,10 @@ def test_fr30_keepalive_stands_on_every_socket(lab: KernelLab, world: str, throu
 def test_fr61_a_race_really_starts(lab: KernelLab) -> None:
     """First address silent: count the dials, each from a port of its own."""
     silent, live = lab.silent_address(), lab.node("a").pod()
-    targets = {"http://orders": f"static://{silent},{live.address}"}
+    targets = {"http://orders": in_order(silent, live.address)}
     with lab.running():
         met = set()
-        for _ in range(4):  # the order takes turns
+        for _ in range(4):
             with httpx.Client(transport=outlast.Transport(targets=targets)) as client:
                 report = client.get("http://orders").extensions["outlast"]
             dials = report.of_phase("connect")
@@ -194,10 +199,10 @@ def test_fr62_same_family_is_raced_in_sync_code(lab: KernelLab) -> None:
     first, second = lab.silent_address(), lab.silent_address(8081)
     live = lab.node("a").pod()
     policy = outlast.Policy(attempt_delay=0.25)
-    targets = {"http://orders": f"static://{first},{second},{live.address}"}
+    targets = {"http://orders": in_order(first, second, live.address)}
     with lab.running():
         slowest = 0.0
-        for _ in range(3):  # the order takes turns: once, both silent ones come first
+        for _ in range(3):  # the first time, both silent ones come first
             before = working_threads()
             with httpx.Client(
                 transport=outlast.Transport(policy=policy, targets=targets)

@@ -10,7 +10,7 @@ import pytest
 from outlast import Backoff, Policy, Progress
 from tests.http.callers import Upload, report_of, words
 from tests.http.cases.table import Open, case, incident
-from tests.http.servers import Peer, Server, hang_up, raw, serve
+from tests.http.servers import Peer, Server, hang_up, in_turn, raw, serve
 
 IDEMPOTENT = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
 OTHERS = ["POST", "PATCH", "PURGE"]
@@ -232,7 +232,7 @@ async def a_budget_bounds_what_calls_repeat_together(open_caller: Open) -> None:
 @case
 async def another_endpoint_comes_first(open_caller: Open) -> None:
     with Server(hang_up) as bad, Server(serve) as good:
-        targets = {"http://orders": f"static://{bad.address},{good.address}"}
+        targets = {"http://orders": in_turn(bad, good)}
         async with open_caller(targets=targets, policy=Policy(attempts=2)) as caller:
             for _ in range(6):
                 assert (await caller.get("http://orders/x")).content == b"/x"

@@ -15,7 +15,7 @@ from outlast import Policy, Progress
 from tests.http.callers import Upload, report_of, words
 from tests.http.cases.bodies import MEGABYTE, SEND_SMALL, SMALL_BUFFER
 from tests.http.cases.table import Open, case, incident
-from tests.http.servers import BOUND, Peer, Server, mute, serve
+from tests.http.servers import BOUND, Peer, Server, in_turn, mute, serve
 
 SHORT = 0.1  # seconds
 
@@ -81,7 +81,7 @@ async def a_read_timeout_counts_from_the_last_byte(open_caller: Open) -> None:
 @case
 async def an_endpoint_that_timed_out_is_tried_last(open_caller: Open) -> None:
     with Server(mute) as bad, Server(serve) as good:
-        targets = {"http://orders": f"static://{bad.address},{good.address}"}
+        targets = {"http://orders": in_turn(bad, good)}
         async with open_caller(targets=targets) as caller:
             outcomes = []
             for _ in range(6):
@@ -101,7 +101,7 @@ async def an_endpoint_that_timed_out_in_a_body_is_tried_last(open_caller: Open) 
         peer.until_closed()
 
     with Server(stall) as bad, Server(serve) as good:
-        targets = {"http://orders": f"static://{bad.address},{good.address}"}
+        targets = {"http://orders": in_turn(bad, good)}
         async with open_caller(targets=targets) as caller:
             outcomes = []
             for _ in range(6):
