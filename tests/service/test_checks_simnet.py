@@ -7,8 +7,9 @@ import weakref
 
 import pytest
 
+from outlast.net.address import Address
 from outlast.net.seam import Wait
-from outlast.service.check_kinds import TcpCheck
+from outlast.service.check_kinds import CallCheck, TcpCheck
 from outlast.testing import SimNet
 from tests.service.checking import TCP, TRIP, Owner, address_of, keep_using, owner_of
 
@@ -282,3 +283,19 @@ def test_tasks_use_it_and_loops_come_and_go(backend: str) -> None:
     net.run(main, backend=backend)
     net.run(main, backend=backend)
     assert owner.times(owner.members[0]) == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_a_slow_callable_takes_no_virtual_time_where_nobody_else_runs() -> None:
+    net = SimNet()
+    asked: list[Address] = []
+
+    def slow(address: Address) -> bool:
+        asked.append(address)
+        return sum(range(1_000_000)) > 0  # some 20 ms, many times what a thread needs to begin
+
+    owner = owner_of(net, 1, CallCheck(slow))
+    with net.running():
+        owner.use()
+        net.sleep(9.0)
+    assert [(each.at, each.up) for each in owner.told] == [(t, True) for t in (0, 2, 4, 6, 8)]
+    assert asked == list(owner.members) * 5

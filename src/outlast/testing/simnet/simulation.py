@@ -137,6 +137,8 @@ class Simulation:
     def step_of(self, name: str) -> None:
         """Hear whose step the timeline carries on; "" for nobody's."""
         self._actor = name
+        if not name:  # a step is over, which may have begun a thread
+            self.turns.outsiders.ran()
 
     # -- who is who ------------------------------------------------------------------------
 
