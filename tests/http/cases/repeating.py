@@ -234,10 +234,10 @@ async def another_endpoint_comes_first(open_caller: Open) -> None:
     with Server(hang_up) as bad, Server(serve) as good:
         targets = {"http://orders": in_turn(bad, good)}
         async with open_caller(targets=targets, policy=Policy(attempts=2)) as caller:
-            for _ in range(6):
+            for _ in range(12):
                 assert (await caller.get("http://orders/x")).content == b"/x"
-    assert len(good.requests) == 6
-    assert 1 <= len(bad.requests) <= 3
+    assert len(good.requests) == 12
+    assert 1 <= len(bad.requests) <= 5, "five broken connections in a row put it out"
     assert good.requests[0].headers["host"] == "orders"
 
 
