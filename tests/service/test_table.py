@@ -180,6 +180,13 @@ def test_a_trial_that_was_not_used_is_due_again(service: Service) -> None:
     assert first(service, 8.0) == A
 
 
+def test_what_may_not_be_repeated_is_nobodys_trial(service: Service) -> None:
+    for _ in range(5):
+        service.answered(A, 503, 1.0)
+    assert all(service.order(8.0, repeatable=False)[0] != A for _ in range(20))
+    assert first(service, 8.0) == A
+
+
 def test_a_turn_that_ends_without_a_word_gives_its_trial_back(service: Service) -> None:
     for _ in range(5):
         service.answered(A, 503, 1.0)

@@ -126,7 +126,7 @@ class CallContext:
     def endpoints(self) -> Sequence[Address]:
         """The endpoints, the one first that is picked for the next attempt; those that the call
         has tried come last."""
-        self.order = self.service.order(self.now(), avoid=self.tried)
+        self.order = self.service.order(self.now(), avoid=self.tried, repeatable=self.repeatable)
         return self.order
 
     @property

@@ -110,21 +110,35 @@ class Service:
     # -- endpoints -------------------------------------------------------------------------
 
     def order(
-        self, now: float, *, avoid: Collection[Address] = (), hashed: bytes | None = None
+        self,
+        now: float,
+        *,
+        avoid: Collection[Address] = (),
+        hashed: bytes | None = None,
+        repeatable: bool = True,
     ) -> Sequence[Address]:
         """The endpoints known now, the one that is picked first; nothing for a name never met.
 
         Ask once per attempt: each is a pick. `avoid`: those that come after all others. `hashed`:
-        by what consistent hashing picks.
+        by what consistent hashing picks. `repeatable`: what may not be repeated is nobody's trial
+        who is out for bad answers.
         """
         if not self.chooses:
             return self._addresses
         with self._lock:
-            return self._order(now, avoid, hashed)
+            return self._order(now, avoid, hashed, repeatable)
 
-    def _order(self, now: float, avoid: Collection[Address], hashed: bytes | None) -> Order:
+    def _order(
+        self, now: float, avoid: Collection[Address], hashed: bytes | None, repeatable: bool
+    ) -> Order:
         pick = self._roster.pick(now, self._rng, avoid=avoid, hashed=hashed)
         assert pick is not None  # there are some
+        if pick.trial and not repeatable and pick.endpoint.key not in avoid:
+            health = pick.endpoint.health
+            if health.evidence is Evidence.ANSWERS:
+                health.untried(now)
+                self._roster.changed(pick.endpoint)
+                return self._order(now, {*avoid, pick.endpoint.key}, hashed, repeatable)
         first = pick.endpoint
         trial = first if pick.trial else None
         return Order(first.key, len(self._roster), lambda: self._others(first, now), trial)
