@@ -129,7 +129,9 @@ def play(
     """A race on a scripted network; nothing may stay open but the winner and its spares."""
     outcome = race(Driver(world, network), request(network, hosts, **more))
     kept: set[ScriptedStream] = set()
-    for stream in () if outcome.won is None else (outcome.won.stream, *outcome.won.spare):
+    for stream in (
+        () if outcome.won is None else (won.stream for won in (outcome.won, *outcome.won.spare))
+    ):
         assert isinstance(stream, ScriptedStream)
         kept.add(stream)
     assert network.open == kept

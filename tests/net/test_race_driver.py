@@ -68,7 +68,7 @@ def test_a_loser_that_stands_too_is_kept_as_a_spare(world: str) -> None:
     outcome = play(net, [A, B], world=world)
     assert outcome.took == 0.5
     assert outcome.won is not None
-    assert {outcome.winner, *(spare.address.host for spare in outcome.won.spare)} == {A, B}
+    assert {outcome.winner, *(spare.stream.address.host for spare in outcome.won.spare)} == {A, B}
 
 
 def test_losers_are_aborted_only_if_they_were_never_answered() -> None:
@@ -154,7 +154,7 @@ def cancelled_at(number: int) -> Cancelling | None:
         won = run_sync(net, dial(net, wanted, report))
     except Thrown:
         return net
-    assert {won.stream, *won.spare} == net.open
+    assert {won.stream, *(spare.stream for spare in won.spare)} == net.open
     return None
 
 

@@ -205,7 +205,8 @@ class Checkout:
             engine.free_place(call.epoch, call.request.route)
             raise
         connection, *spare = (
-            self._connection(stream, won.rtt, request.plan) for stream in (won.stream, *won.spare)
+            self._connection(stands.stream, stands.rtt, request.plan)
+            for stands in (won, *won.spare)
         )
         engine.close(engine.pool.adopt(connection, call.now()))
         if call.service.departures:

@@ -19,9 +19,10 @@ from outlast.core.latency import Latency, attempt_delay, handshake_patience
 from outlast.core.ports import SilentPorts
 from outlast.net.address import Address
 from outlast.net.options import SocketPlan
+from outlast.net.dial_news import Told
 from outlast.net.seam import Stream
 
-__all__ = ["DialError", "DialMemory", "DialRequest", "DialWatcher", "Won", "errno_of"]
+__all__ = ["DialError", "DialMemory", "DialRequest", "DialWatcher", "Stands", "Won", "errno_of"]
 
 
 def errno_of(error: BaseException | None) -> int | None:
@@ -120,7 +121,8 @@ class DialRequest:
 
     `addresses` in order of preference; or a `name` (host, port) to look up. `finish` turns a
     connected stream into a usable one (a proxy's tunnel, TLS); it raises OSError, `HandshakeError`
-    among them, or anything else to end the whole race. `deadline` is a point in time.
+    among them, or anything else to end the whole race. `deadline` is a point in time. `told` hears
+    of look-ups and dials that fail; None: nobody wants to.
     """
 
     memory: DialMemory
@@ -142,6 +144,7 @@ class HandshakeError(OSError):
     """
 
     def __init__(self, code: int | None, message: str, *, blame: bool) -> None:
+    told: Told | None = None
         super().__init__(code, message)
         self.message = message
         self.blame = blame
@@ -151,9 +154,12 @@ class HandshakeError(OSError):
 
 
 class DialError(OSError):
-    """No connection stands. `timed_out`: at the deadline. `cause`: the most telling error."""
+    """No connection stands. `timed_out`: at the deadline. `cause`: the most telling error.
+    `phase`: how far it came, "lookup", "connect" or "handshake"."""
 
-    def __init__(self, message: str, *, timed_out: bool, cause: BaseException | None) -> None:
+    def __init__(
+        self, message: str, *, timed_out: bool, cause: BaseException | None, phase: str = "connect"
+    ) -> None:
         code = cause.errno if isinstance(cause, OSError) and cause.errno is not None else None
         if timed_out and code is None:
             code = errno.ETIMEDOUT
@@ -167,9 +173,19 @@ class DialError(OSError):
 
 
 @dataclass(slots=True)
-class Won:
-    """The winner, and losers that had become usable too. `rtt` in seconds."""
+class Stands:
+    """A dial that has become usable. `rtt`: its own SYN-to-established time, `handshake`: what
+    came after, None without one; in seconds."""
 
     stream: Stream
+        self.phase = phase
     rtt: float
-    spare: list[Stream] = field(default_factory=list)
+    handshake: float | None = None
+
+
+@dataclass(slots=True)
+class Won(Stands):
+    """The winner, and losers that had become usable too. `dials`: how many there were."""
+
+    spare: list[Stands] = field(default_factory=list)
+    dials: int = 1

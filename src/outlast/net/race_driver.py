@@ -6,20 +6,24 @@ closed where it stands: reset if nobody ever answered it, in good order otherwis
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outlast.core.classify import ConnectFault, connect_fault
+from outlast.core.classify import ConnectFault
 from outlast.core.latency import later_delay
 from outlast.core.race import Abandon, Lost, Pause, Race, RacePlan, Resolve, Start, interleave
 from outlast.core.report import Report
 from outlast.net.address import Address
-from outlast.net.dial import DialError, DialRequest, HandshakeError, Won, errno_of
-from outlast.net.options import LocalRefusal
+from outlast.net.dial import (
+    DialError,
+    DialRequest,
+    Stands,
+    Won,
+    errno_of,
+)
+from outlast.net.dial_faults import blames, fault_of, in_words
+from outlast.net.dial_news import DialEnded, LookupEnded, TellingBucket
 from outlast.net.run import Strands
 from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
 
@@ -55,7 +59,7 @@ class _Driver:
         self.strands: Strands[int | str, Stream | Sequence[Address]] = Strands(network)
         self.attempts: dict[int, _Attempt] = {}
         self.error: BaseException | None = None
-        self.begun = network.now()
+        self.begun = self.asked = network.now()  # asked: when the look-up under way began
         self.addresses: list[Address] = []
         self.race: Race[Address] = self._race()
 
@@ -73,7 +77,10 @@ class _Driver:
             known=request.memory.known,
         )
         self.addresses = list(request.addresses)
-        return Race(plan, request.memory, self.addresses)
+        bucket = (
+            request.memory if request.told is None else TellingBucket(request.memory, request.told)
+        )
+        return Race(plan, bucket, self.addresses)
 
     async def run(self) -> Won:
         """Step the machine until somebody wins."""
@@ -151,6 +158,7 @@ class _Driver:
         assert self.request.name is not None
         waiter = self.network.waiter()
         lookup = self.network.lookup(*self.request.name, waiter)
+        self.asked = self.network.now()
         await Wait(((waiter, WAKE),))
         if lookup.error is not None:
             raise lookup.error
@@ -186,10 +194,13 @@ class _Driver:
             text = ", ".join(map(str, found)) or "no address"
             self.report.add(now, "lookup", text, address=where)
             self.race.resolved(found, now)
+            self._tell_lookup(name[0], now, outcome, "" if found else text)
         elif isinstance(outcome, OSError):
             self.error = outcome
             passing = isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN
-            self.report.add(now, "lookup", str(outcome.strerror or outcome), address=where)
+            text = str(outcome.strerror or outcome)
+            self.report.add(now, "lookup", text, address=where)
+            self._tell_lookup(name[0], now, (), text)
             self.race.lookup_failed(now, passing=passing)
         else:
             raise TypeError(f"look-up of {where} gave {outcome!r}")
@@ -207,12 +218,13 @@ class _Driver:
             self._remember(attempt)
             return
         phase = "connect" if attempt.connected is None else "handshake"
-        self._record(attempt, phase, _words(error), errno_of(error))
+        self._record(attempt, phase, in_words(error), errno_of(error))
+        self._tell(attempt, in_words(error), errno_of(error))
         if not isinstance(error, OSError):
             raise error
-        if self.request.watcher is not None and _blames(error):
+        if self.request.watcher is not None and blames(error):
             self.request.watcher.failed(attempt.address, self.network.now())
-        fault = _fault(error)
+        fault = fault_of(error)
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
         self.race.failed(number, fault)
@@ -225,11 +237,12 @@ class _Driver:
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, step.why, None)
 
+        self._tell(attempt, step.why)
     async def _won(self, number: int, stream: Stream) -> Won:
         now = self.network.now()
         self.race.won(number, now)
         attempt = self.attempts[number]
-        won = Won(stream, self._learn(attempt, now))
+        won = Won(stream, *self._learn(attempt, now), dials=len(self.attempts))
         took = (now - attempt.started) * 1e3
         self._record(attempt, "connect", f"connected in {took:.1f} ms")
         for note in stream.notes:
@@ -237,8 +250,8 @@ class _Driver:
         try:
             await self._collect(won)
         except BaseException:
-            for stands in (won.stream, *won.spare):
-                stands.close()
+            for stands in (won, *won.spare):
+                stands.stream.close()
             raise
         return won
 
@@ -251,13 +264,16 @@ class _Driver:
                 break
             number, outcome = ended
             if not isinstance(outcome, (BaseException, Sequence)) and isinstance(number, int):
-                won.spare.append(outcome)
+                spare = self.attempts[number]
+                won.spare.append(Stands(outcome, *self._times(spare, self.network.now())))
                 self._record(self.attempts[number], "connect", "connected too, after the winner")
         for number, attempt in self.attempts.items():
             if number in self.strands:
                 self._record(attempt, "connect", "lost the race")
                 self._given_up(attempt)
                 if attempt.address != won.stream.address:
+                if self._late(attempt):
+                    self._tell(attempt, "no answer, and another dial has won")
                     self._silent(attempt)
         if self.request.watcher is not None:
             self.request.watcher.connected(won.stream.address, self.network.now())
@@ -276,22 +292,28 @@ class _Driver:
 
     def _silent(self, attempt: _Attempt) -> None:
         """Evidence only if the dial had the time in which others answer (peers, trap 17)."""
-        now = self.network.now()
-        waited = now - attempt.started >= self.race.plan.delay
-        if self.request.watcher is not None and attempt.connected is None and waited:
-            if _linked(attempt):
-                self.request.watcher.silent(attempt.address, now)
+        if self.request.watcher is not None and self._late(attempt) and _linked(attempt):
+            self.request.watcher.silent(attempt.address, self.network.now())
 
-    def _learn(self, attempt: _Attempt, now: float) -> float:
-        """The winner's own SYN-to-established time, never the race's."""
+    def _late(self, attempt: _Attempt) -> bool:
+        """Whether a dial is unanswered though others would have been answered by now."""
+        waited = self.network.now() - attempt.started
+        return attempt.connected is None and waited >= self.race.plan.delay
+
+    def _learn(self, attempt: _Attempt, now: float) -> tuple[float, float | None]:
+        """The winner's own times, never the race's."""
+        times = self._times(attempt, now)
+        self.request.memory.learn(*times)
+        return times
+
+    def _times(self, attempt: _Attempt, now: float) -> tuple[float, float | None]:
+        """Seconds from SYN to established, and of the handshake if there was one."""
         assert attempt.connected is not None
         assert attempt.stream is not None
         state = attempt.stream.state()
         measured = attempt.connected - attempt.started
         rtt = measured if state is None or not state.rtt else min(state.rtt, measured)
-        shaken = None if self.request.finish is None else now - attempt.connected
-        self.request.memory.learn(rtt, shaken)
-        return rtt
+        return rtt, None if self.request.finish is None else now - attempt.connected
 
     def _record(self, attempt: _Attempt, phase: str, what: str, code: int | None = None) -> None:
         self.report.add(
@@ -304,8 +326,24 @@ class _Driver:
         )
 
     def _lost(self, lost: Lost) -> DialError:
+    def _tell(self, attempt: _Attempt, why: str, code: int | None = None) -> None:
+        """A dial has failed, or was given up."""
+        if self.request.told is None:
+            return
+        now, port = self.network.now(), 0 if attempt.stream is None else attempt.stream.local_port
+        phase = "connect" if attempt.connected is None else "handshake"
+        took = now - attempt.started
+        self.request.told(DialEnded(now, attempt.address, phase, why, took, code, port))
+
+    def _tell_lookup(self, name: str, now: float, found: Sequence[Address], error: str) -> None:
+        if self.request.told is not None:
+            self.request.told(LookupEnded(now, name, now - self.asked, tuple(found), error))
+
         now = self.network.now()
         request = self.request
+        for number, attempt in self.attempts.items():
+            if number in self.strands:
+                self._tell(attempt, "given up at the deadline")
         target = ", ".join(map(str, self.addresses)) or "no address"
         if request.name is not None:
             target = f"{request.name[0]}:{request.name[1]} ({target})"
@@ -319,11 +357,19 @@ class _Driver:
             timed_out=lost.timed_out,
             cause=self.error,
         )
+            phase=self._phase(),
 
     def _why(self, lost: Lost) -> str:
+    def _phase(self) -> str:
+        """How far the race came."""
+        if not self.attempts:
+            return "connect" if self.request.name is None else "lookup"
+        shaken = any(attempt.connected is not None for attempt in self.attempts.values())
+        return "handshake" if shaken else "connect"
+
         """The most telling error, in words, or what was waited for in vain."""
         if not lost.timed_out or self.error is not None:
-            return _words(self.error)
+            return in_words(self.error)
         name = self.request.name
         if name is not None and not self.attempts and "lookup" in self.strands:
             return f"the look-up of {name[0]} has not been answered"
@@ -336,38 +382,6 @@ class _PassedOver(Exception):
     """A dial came from a local port that leads nowhere: no error, the race goes on at once."""
 
 
-# What this machine has run out of: no evidence against any endpoint (DESIGN section 7).
-_RUN_OUT = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM),
-    *(errno.EADDRNOTAVAIL, errno.EADDRINUSE),
-}
-
-
 def _linked(attempt: _Attempt) -> bool:
     """Whether our own link is up: behind a pulled cable silence says nothing (DESIGN section 7)."""
     return attempt.stream is None or attempt.stream.linked()
-
-
-def _blames(error: OSError) -> bool:
-    """Whether an error tells against the address."""
-    if isinstance(error, HandshakeError):
-        return error.blame
-    return not isinstance(error, LocalRefusal) and error.errno not in _RUN_OUT
-
-
-def _fault(error: OSError) -> ConnectFault:
-    if isinstance(error, ssl.SSLError):
-        return ConnectFault.HANDSHAKE
-    if isinstance(error, HandshakeError) and error.errno is None:
-        return ConnectFault.HANDSHAKE
-    return ConnectFault.LOCAL if isinstance(error, LocalRefusal) else connect_fault(error.errno)
-
-
-def _words(error: BaseException | None) -> str:
-    if error is None:
-        return "no address to dial"
-    code = error.errno if isinstance(error, OSError) else None
-    told = (ssl.SSLError, socket.gaierror, LocalRefusal, HandshakeError)
-    if isinstance(error, told) or not code:
-        return str(getattr(error, "strerror", None) or error)
-    return os.strerror(code)

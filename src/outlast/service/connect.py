@@ -190,7 +190,7 @@ async def _outcome(world: Network, request: DialRequest, report: Report) -> Won 
     except DialError as error:
         return error
     for spare in won.spare:
-        spare.close()
+        spare.stream.close()
     return won
 
 
