@@ -18,8 +18,8 @@ from outlast.core.budget import RedialBucket
 from outlast.core.latency import Latency, attempt_delay, handshake_patience
 from outlast.core.ports import SilentPorts
 from outlast.net.address import Address
-from outlast.net.options import SocketPlan
 from outlast.net.dial_news import Told
+from outlast.net.options import SocketPlan
 from outlast.net.seam import Stream
 
 __all__ = ["DialError", "DialMemory", "DialRequest", "DialWatcher", "Stands", "Won", "errno_of"]
@@ -134,6 +134,7 @@ class DialRequest:
     max_open: int = 4
     attempt_delay: float | None = None
     watcher: DialWatcher | None = None
+    told: Told | None = None
 
 
 class HandshakeError(OSError):
@@ -144,7 +145,6 @@ class HandshakeError(OSError):
     """
 
     def __init__(self, code: int | None, message: str, *, blame: bool) -> None:
-    told: Told | None = None
         super().__init__(code, message)
         self.message = message
         self.blame = blame
@@ -167,6 +167,7 @@ class DialError(OSError):
         self.message = message
         self.timed_out = timed_out
         self.cause = cause
+        self.phase = phase
 
     def __str__(self) -> str:
         return self.message
@@ -178,7 +179,6 @@ class Stands:
     came after, None without one; in seconds."""
 
     stream: Stream
-        self.phase = phase
     rtt: float
     handshake: float | None = None
 

@@ -157,8 +157,8 @@ class _Driver:
     async def _lookup(self) -> Sequence[Address]:
         assert self.request.name is not None
         waiter = self.network.waiter()
-        lookup = self.network.lookup(*self.request.name, waiter)
         self.asked = self.network.now()
+        lookup = self.network.lookup(*self.request.name, waiter)
         await Wait(((waiter, WAKE),))
         if lookup.error is not None:
             raise lookup.error
@@ -193,8 +193,8 @@ class _Driver:
             self.request.memory.known |= bool(found)
             text = ", ".join(map(str, found)) or "no address"
             self.report.add(now, "lookup", text, address=where)
-            self.race.resolved(found, now)
             self._tell_lookup(name[0], now, outcome, "" if found else text)
+            self.race.resolved(found, now)
         elif isinstance(outcome, OSError):
             self.error = outcome
             passing = isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN
@@ -236,8 +236,8 @@ class _Driver:
         self.strands.cancel(step.dial)
         phase = "connect" if attempt.connected is None else "handshake"
         self._record(attempt, phase, step.why, None)
-
         self._tell(attempt, step.why)
+
     async def _won(self, number: int, stream: Stream) -> Won:
         now = self.network.now()
         self.race.won(number, now)
@@ -271,9 +271,9 @@ class _Driver:
             if number in self.strands:
                 self._record(attempt, "connect", "lost the race")
                 self._given_up(attempt)
-                if attempt.address != won.stream.address:
                 if self._late(attempt):
                     self._tell(attempt, "no answer, and another dial has won")
+                if attempt.address != won.stream.address:
                     self._silent(attempt)
         if self.request.watcher is not None:
             self.request.watcher.connected(won.stream.address, self.network.now())
@@ -325,7 +325,6 @@ class _Driver:
             errno=code,
         )
 
-    def _lost(self, lost: Lost) -> DialError:
     def _tell(self, attempt: _Attempt, why: str, code: int | None = None) -> None:
         """A dial has failed, or was given up."""
         if self.request.told is None:
@@ -339,11 +338,12 @@ class _Driver:
         if self.request.told is not None:
             self.request.told(LookupEnded(now, name, now - self.asked, tuple(found), error))
 
+    def _lost(self, lost: Lost) -> DialError:
         now = self.network.now()
-        request = self.request
         for number, attempt in self.attempts.items():
             if number in self.strands:
                 self._tell(attempt, "given up at the deadline")
+        request = self.request
         target = ", ".join(map(str, self.addresses)) or "no address"
         if request.name is not None:
             target = f"{request.name[0]}:{request.name[1]} ({target})"
@@ -356,10 +356,9 @@ class _Driver:
             "nothing was sent",
             timed_out=lost.timed_out,
             cause=self.error,
-        )
             phase=self._phase(),
+        )
 
-    def _why(self, lost: Lost) -> str:
     def _phase(self) -> str:
         """How far the race came."""
         if not self.attempts:
@@ -367,6 +366,7 @@ class _Driver:
         shaken = any(attempt.connected is not None for attempt in self.attempts.values())
         return "handshake" if shaken else "connect"
 
+    def _why(self, lost: Lost) -> str:
         """The most telling error, in words, or what was waited for in vain."""
         if not lost.timed_out or self.error is not None:
             return in_words(self.error)
