@@ -61,6 +61,20 @@ def test_eight_answered_failures_close_an_address(fault: ConnectFault) -> None:
     assert (met.ended, met.ended_at) == ("lost", 0.0)
 
 
+@pytest.mark.parametrize("fault", MISS)
+def test_where_a_dial_was_won_lately_more_are_made(fault: ConnectFault) -> None:
+    """A VIP of which most is gone answers most dials with an error, and not all."""
+    met = Scenario({"v": [Path(0.0, fault)] * 23 + [ANSWERS]}, plan(lately=True)).run()
+    assert met.dials == 24
+    assert met.ended == "won v#23"
+    assert Scenario({"v": Path(0.0, fault)}, plan(lately=True)).run().dials == 24
+
+
+def test_a_handshake_that_breaks_off_is_not_repeated_more_often_for_that() -> None:
+    path = Path(0.0, broken=ConnectFault.REFUSED)
+    assert Scenario({"v": path}, plan(lately=True)).run().dials == 8
+
+
 def test_the_eighth_draw_may_still_win() -> None:
     assert race({"a": [REFUSED] * 7 + [ANSWERS]}).ended == "won a#7"
 

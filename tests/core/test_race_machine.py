@@ -104,6 +104,7 @@ class RaceMachine(RuleBasedStateMachine):
         count=st.integers(0, 6),
         tokens=st.sampled_from([None, None, 0, 1, 3, 1000]),
         later=st.sampled_from([None, 0.5]),
+        lately=st.booleans(),
     )
     def begin(
         self,
@@ -116,9 +117,11 @@ class RaceMachine(RuleBasedStateMachine):
         count: int,
         tokens: int | None,
         later: float | None,
+        lately: bool,
     ) -> None:
+        self.lately = lately
         later = None if later is None else later * delay
-        self.plan = RacePlan(delay, patience, deadline, max_open, lookups, known, later)
+        self.plan = RacePlan(delay, patience, deadline, max_open, lookups, known, later, lately)
         self.bucket = Witness(tokens)
         self.addresses = set(NAMES[:count])
         self.race: Race[str] = Race(self.plan, self.bucket, NAMES[:count])
@@ -153,7 +156,9 @@ class RaceMachine(RuleBasedStateMachine):
         if lost.connected is None and fault is not ConnectFault.SILENT:
             self.told[address] = self.told.get(address, 0) + 1
         self.faults[address] = self.faults.get(address, 0) + 1
-        if fault in (ConnectFault.LOCAL, ConnectFault.HANDSHAKE) or self.faults[address] == 8:
+        for_good = fault in (ConnectFault.LOCAL, ConnectFault.HANDSHAKE)
+        most = 24 if self.lately and lost.connected is None else 8
+        if for_good or self.faults[address] >= most:
             self.closed.add(address)
         self.error_since_start = True
         self.race.failed(number, fault)

@@ -293,9 +293,10 @@ def plan(
     lookups: bool = False,
     known: bool = False,
     later_delay: float | None = None,
+    lately: bool = False,
 ) -> RacePlan:
     """A plan for addresses without a name, unless said otherwise."""
-    return RacePlan(delay, patience, deadline, max_open, lookups, known, later_delay)
+    return RacePlan(delay, patience, deadline, max_open, lookups, known, later_delay, lately)
 
 
 def race(table: Mapping[str, Path | Sequence[Path]], bucket: Bucket | None = None) -> Scenario:

@@ -120,6 +120,18 @@ def test_the_winners_own_time_is_learnt_and_not_the_races() -> None:
     assert memory.figures() == (near(0.030), near(0.9))
 
 
+def test_after_a_dial_was_won_an_address_may_refuse_more_often() -> None:
+    memory = DialMemory(0.0)
+    assert not memory.lately(0.0)
+    memory.won(0, 5.0)
+    assert memory.lately(65.0)
+    assert not memory.lately(65.1)
+    for known, dials in ((DialMemory(0.0), 8), (memory, 24)):
+        net = Scripted({A: refused()})
+        assert play(net, [A], memory=known).won is None
+        assert len(net.dials) == dials
+
+
 # --- cancellation -----------------------------------------------------------------------------
 
 

@@ -282,7 +282,7 @@ def test_calls_may_use_the_network_in_virtual_time() -> None:
     assert owner.times(address) == [0.0, 2.0, 4.0, 4.5, 5.0, 5.5]
     (_, up), (at_, down) = owner.changes(address)
     assert (up, down) == (True, False)
-    assert at_ == pytest.approx(5.0, abs=0.001)
+    assert at_ == pytest.approx(5.0, abs=0.005)  # refused again and again first
 
 
 def test_kinds_are_what_a_kind_has_to_be() -> None:

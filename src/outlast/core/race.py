@@ -51,6 +51,7 @@ SLOW_OR_HOLE = 2  # unanswered dials to one address after which it is a hole rat
 REDIAL_GAP = 1.0  # seconds between extra dials when the bucket is empty
 MAX_PASSED = 8  # dials passed over in a row: no storm where most ports lead nowhere
 MAX_REFUSALS = 8  # answered failures of one address in one race; 2^-8 for a VIP half gone
+MORE_REFUSALS = 24  # where a dial was won lately; (3/4)^24 = 1e-3 for a VIP three quarters gone
 LOOKUP_AGAIN = 1.0  # seconds without a winner before the name is looked up once more; doubles
 LOOKUP_RETRY = 0.5  # seconds between look-ups of a name that has no address at the moment
 
@@ -76,12 +77,11 @@ class RacePlan:
     lookups: bool = True  # False for addresses that no name stands behind
     known: bool = False  # the name has had an address before: an empty answer may be a gap
     later_delay: float | None = None  # to an address that has left two unanswered; None: `delay`
+    lately: bool = False  # a dial was won lately: an address may be a VIP that is partly gone
 
     def __post_init__(self) -> None:
         if not self.delay > 0:
-            raise ValueError(
-                f"race: delay {self.delay!r} must be more than 0 seconds, such as 0.25"
-            )
+            raise ValueError(f"race: delay {self.delay!r} must be above 0 seconds, such as 0.25")
         if not self.patience >= 0:
             raise ValueError(f"race: patience {self.patience!r} must be 0 seconds or more")
         if self.later_delay is not None and not self.later_delay > 0:
@@ -229,8 +229,8 @@ class Race(Generic[A]):
         entry.faults += 1
         if lost.connected == math.inf and fault is not ConnectFault.SILENT:
             entry.told += 1
-        if not fault.worth_another_port or entry.faults >= MAX_REFUSALS:
-            entry.closed = True
+        most = MORE_REFUSALS if self.plan.lately and lost.connected == math.inf else MAX_REFUSALS
+        entry.closed |= not fault.worth_another_port or entry.faults >= most
         self._pace.hurry = True
         self._lookup.fresh = False
 

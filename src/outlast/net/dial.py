@@ -7,6 +7,7 @@ the target's `DialMemory`, which all who dial that target share.
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import ssl
 import threading
@@ -32,6 +33,9 @@ def errno_of(error: BaseException | None) -> int | None:
     return None
 
 
+LATELY = 60.0  # seconds; until then the control plane has taken a dead endpoint out
+
+
 class DialMemory:
     """What the dials of one target have taught: latencies, silent ports, the re-dial bucket.
 
@@ -45,6 +49,7 @@ class DialMemory:
         self._bucket = RedialBucket(now)
         self._ports = SilentPorts()
         self.known = False  # the name has had an address
+        self._won_at = -math.inf
 
     def renew(self) -> None:
         """In the child of a fork: a lock that another thread held would never be let go."""
@@ -64,6 +69,11 @@ class DialMemory:
         """See `core.race.Bucket`."""
         with self._lock:
             self._bucket.won(taken, now)
+            self._won_at = now
+
+    def lately(self, now: float) -> bool:
+        """Whether a dial was won within the last minute."""
+        return now - self._won_at <= LATELY
 
     def redials_left(self, now: float) -> float:
         """Extra dials that races may still begin."""

@@ -75,6 +75,7 @@ class _Driver:
             max_open=request.max_open,
             lookups=request.name is not None,
             known=request.memory.known,
+            lately=request.memory.lately(self.begun),
         )
         self.addresses = list(request.addresses)
         bucket = (
