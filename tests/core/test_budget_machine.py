@@ -128,8 +128,11 @@ class RetryMachine(RuleBasedStateMachine):
                 self.granted[int(self.now)] += 1
 
     def left(self) -> float:
-        earned = self.ratio * recent(self.requests, self.now) + self.reserve
-        return earned - recent(self.granted, self.now)
+        earned = self.ratio * recent(self.requests, self.now)
+        spent = recent(self.granted, self.now)
+        at_once = self.reserve + earned / 2 - spent
+        evenly = (self.reserve + earned) / 10 - self.granted[int(self.now)]
+        return min(self.reserve + earned - spent, max(at_once, evenly))
 
     @invariant()
     def the_budget_is_as_the_model_says(self) -> None:

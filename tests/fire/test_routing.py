@@ -1,4 +1,8 @@
-"""The router's job, in figures, in virtual time: balance, ejection and return, storms, updates."""
+"""The router's job, in figures, in virtual time: balance, ejection and return, storms, updates.
+
+Seed 1 in brief here; `OUTLAST_FULL=1` (make routing) plays seeds 1 to 20 at full length. Where a
+brief play is too short for a figure of the full one, its bound is reckoned from the same rule.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ FULL = bool(os.environ.get("OUTLAST_FULL"))
 SEEDS = range(1, 21 if FULL else 2)
 OUTAGE = (5.0, 65.0) if FULL else (5.0, 20.0)
 RATE = 200 if FULL else 50  # calls a second
-BUCKET = (
-    50 + int(OUTAGE[1] - OUTAGE[0]) * 10
-)  # extra dials: what the bucket holds, and what runs in (DESIGN section 6)
+CALLS = 4000 if FULL else 1000  # of a crowd
+AWAY = 600.0 if FULL else 140.0  # seconds of a long fault; ejections last 60 s after 75
+BUCKET = 50 + int(OUTAGE[1] - OUTAGE[0]) * 10  # extra dials: what it holds, and what runs in
 seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
@@ -34,11 +38,11 @@ def test_equal_endpoints_share_equally(seed: int) -> None:
 
     async def main() -> None:
         async with scene.client() as client:
-            await crowd(scene, client, workers=16, calls=4000)
+            await crowd(scene, client, workers=16, calls=CALLS)
 
     scene.net.run(main)
     shares = scene.asked.shares()
-    assert all(850 <= shares[number] <= 1150 for number in range(4)), shares
+    assert all(0.85 <= shares[number] / (CALLS / 4) <= 1.15 for number in range(4)), shares
 
 
 @seeds
@@ -48,7 +52,7 @@ def test_a_slow_endpoint_is_given_little(seed: int) -> None:
 
     async def main() -> None:
         async with scene.client() as client:
-            await crowd(scene, client, workers=16, calls=4000)
+            await crowd(scene, client, workers=16, calls=CALLS)
 
     scene.net.run(main)
     assert scene.asked.share(0) < 0.08, scene.asked.shares()
@@ -74,29 +78,31 @@ def test_after_ten_seconds_of_fault_it_is_back_without_a_spike(seed: int) -> Non
     assert scene.asked.peak(0, 15.0, 50.0) <= 1.5 * RATE / 4 + 5
 
 
-def away_for_ten_minutes(seed: int, target: object = None) -> tuple[Scene, Called]:
+def long_away(seed: int, target: object = None) -> tuple[Scene, Called]:
     scene = Scene(seed, 4)
     scene.net.at(5.0, scene.faults.__setitem__, 0, (503, 0.0))
-    scene.net.at(605.0, scene.faults.pop, 0)
+    scene.net.at(5.0 + AWAY, scene.faults.pop, 0)
     wanted = target(scene.text) if callable(target) else None
-    return scene, run(scene, scene.client(target=wanted), rate=20, until=700.0)
+    rate = 20 if FULL else 8
+    return scene, run(scene, scene.client(target=wanted), rate=rate, until=5.0 + AWAY + 95.0)
 
 
 @pytest.mark.parametrize("seed", list(SEEDS)[:3])
-def test_after_ten_minutes_of_fault_a_trial_comes_within_a_minute(seed: int) -> None:
-    scene, called = away_for_ten_minutes(seed)
+def test_after_a_long_fault_a_trial_comes_within_a_minute(seed: int) -> None:
+    scene, called = long_away(seed)
     assert not called.errors()
-    back = min(at for at, pod in scene.asked.at if pod == 0 and at >= 605.0)
-    assert back <= 605.0 + 72.0
+    healed = 5.0 + AWAY
+    back = min(at for at, pod in scene.asked.at if pod == 0 and at >= healed)
+    assert back <= healed + 72.0
     assert scene.asked.share(0, since=back + 10.0) >= 0.8 / 4
 
 
 @pytest.mark.parametrize("seed", list(SEEDS)[:3])
 def test_an_active_check_brings_it_back_at_once(seed: int) -> None:
     check = outlast.HttpCheck("/", interval=2.0)
-    scene, called = away_for_ten_minutes(seed, lambda text: outlast.Target(text, check=check))
+    scene, called = long_away(seed, lambda text: outlast.Target(text, check=check))
     assert not called.errors()
-    assert scene.asked.share(0, since=625.0) >= 0.8 / 4
+    assert scene.asked.share(0, since=25.0 + AWAY) >= 0.8 / 4
 
 
 # -- total outage --------------------------------------------------------------------------
@@ -129,7 +135,9 @@ def test_when_all_answer_503_requests_are_not_multiplied(seed: int) -> None:
     scene, called, during = outage(seed, "503")
     begin, end = OUTAGE
     written = scene.asked.shares(begin, end).total()
-    assert written <= 1.25 * during
+    granted = 0.2 * during + 3 * (end - begin)  # what a retry budget grants (DESIGN section 6)
+    before = 10 * (0.2 * RATE + 3)  # and what it holds when the outage begins
+    assert written <= (1.25 * during if FULL else during + granted + before)
     assert called.first_success(end) <= end + 1.0
     whole = range(int(begin) + 1, int(end))
     seconds = [scene.asked.shares(second, second + 1).total() for second in whole]

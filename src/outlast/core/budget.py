@@ -17,6 +17,7 @@ from dataclasses import dataclass
 __all__ = ["BudgetPlan", "RedialBucket", "RetryBudget", "WindowCount"]
 
 WINDOW = 10  # seconds; Finagle's budget lives as long
+AT_ONCE = 0.5  # of what requests have earned: all of it at once would come again as a wave
 
 
 class WindowCount:
@@ -42,6 +43,10 @@ class WindowCount:
                 counts[slot] = 0
             self._second = second
         return self.total
+
+    def newest(self) -> int:
+        """Events of the newest second; ask after `advance`."""
+        return self._counts[self._second % len(self._counts)]
 
     def add(self, now: float, count: int = 1) -> None:
         """Count `count` events at `now`."""
@@ -115,6 +120,10 @@ class BudgetPlan:
 class RetryBudget:
     """Repeated requests and hedges that a target may cost: 20 % of requests plus 3 a second.
 
+    The reserve and half of what requests have earned may go at once; the rest a tenth a second. A
+    budget that is spent at once in an outage comes back at once when its window is over, and again
+    after each further window: a wave that a server meets just when it tries to get up.
+
     One count for all calls to the target; a call may bring figures of its own to it.
     """
 
@@ -127,10 +136,13 @@ class RetryBudget:
         self.request = self._requests.add  # called with `now` for each first attempt
 
     def left(self, now: float, plan: BudgetPlan | None = None) -> float:
-        """How many repeats may still be granted at `now`; by `plan`, or by the target's own."""
+        """How many repeats may be granted at `now`; by `plan`, or by the target's own."""
         plan = plan or self._plan
-        earned = plan.ratio * self._requests.advance(now) + plan.per_second * WINDOW
-        return earned - self._spent.advance(now)
+        reserve, earned = plan.per_second * WINDOW, plan.ratio * self._requests.advance(now)
+        spent = self._spent.advance(now)
+        evenly = (reserve + earned) / WINDOW - self._spent.newest()
+        at_once = reserve + AT_ONCE * earned - spent
+        return min(reserve + earned - spent, max(at_once, evenly))
 
     def take(self, now: float, plan: BudgetPlan | None = None) -> bool:
         """Grant one repeat; False when the budget is spent. As `left`."""
