@@ -74,6 +74,7 @@ __all__ = [
     "PoolWaited",
     "Subscription",
     "emit",
+    "listening",
     "subscribe",
     "wanted",
 ]
@@ -97,7 +98,7 @@ class Subscription:
     @property
     def active(self) -> bool:
         """Whether it is still told: neither cancelled nor dropped."""
-        return any(self in _listening.get(kind, ()) for kind in self.kinds)
+        return any(self in listening.get(kind, ()) for kind in self.kinds)
 
     def cancel(self) -> None:
         """Be told no more; what another thread is telling at the moment may still come."""
@@ -142,15 +143,16 @@ class Subscription:
         return f"<Subscription of {self._call!r} to {len(self.kinds)} kinds{state}>"
 
 
-# Replaced as a whole, never changed: whoever looks needs no lock.
-_listening: dict[type[OutlastEvent], tuple[Subscription, ...]] = {}
+# Who is told of what. Replaced as a whole, never changed: whoever looks needs no lock. Empty while
+# nobody listens to anything: then `if events.listening` is all that a request pays.
+listening: dict[type[OutlastEvent], tuple[Subscription, ...]] = {}
 _lock = Lock()  # of whoever replaces it
 _telling: ContextVar[tuple[Subscription, ...]] = ContextVar("outlast_telling", default=())
 
 
 def wanted(kind: type[OutlastEvent]) -> bool:
     """Whether anybody listens to this kind: ask before an event is made."""
-    return kind in _listening
+    return kind in listening
 
 
 def emit(event: OutlastEvent) -> None:
@@ -159,7 +161,7 @@ def emit(event: OutlastEvent) -> None:
     For this library's own use, and for tests of subscribers. Not under a lock, nor in a finalizer:
     that may run in the middle of a subscriber's own work, under the subscriber's own lock.
     """
-    for subscription in _listening.get(type(event), ()):
+    for subscription in listening.get(type(event), ()):
         subscription.tell(event)
 
 
@@ -195,12 +197,12 @@ def subscribe(call: Callable[[Any], object], /, *kinds: type[OutlastEvent]) -> S
             "function, such as one that puts the event into a queue"
         )
     subscription = Subscription(call, _concrete(kinds or (OutlastEvent,)))
-    global _listening  # noqa: PLW0603  replaced as a whole
+    global listening  # noqa: PLW0603  replaced as a whole
     with _lock:
-        changed = dict(_listening)
+        changed = dict(listening)
         for kind in subscription.kinds:
             changed[kind] = (*changed.get(kind, ()), subscription)
-        _listening = changed
+        listening = changed
     return subscription
 
 
@@ -219,15 +221,15 @@ def _concrete(given: tuple[type[OutlastEvent], ...]) -> frozenset[type[OutlastEv
 
 def _drop(subscription: Subscription) -> bool:
     """Take a subscription off the list; False if it was off it already."""
-    global _listening  # noqa: PLW0603  replaced as a whole
+    global listening  # noqa: PLW0603  replaced as a whole
     with _lock:
         changed: dict[type[OutlastEvent], tuple[Subscription, ...]] = {}
-        for kind, told in _listening.items():
+        for kind, told in listening.items():
             left = tuple(each for each in told if each is not subscription)
             if left:
                 changed[kind] = left
-        dropped = sum(map(len, changed.values())) < sum(map(len, _listening.values()))
-        _listening = changed
+        dropped = sum(map(len, changed.values())) < sum(map(len, listening.values()))
+        listening = changed
     return dropped
 
 

@@ -22,6 +22,7 @@ from outlast.net.dial import DialRequest
 from outlast.net.options import SocketPlan
 from outlast.net.probe import probe
 from outlast.net.seam import WAKE, Stream, Wait
+from outlast.service.announce import dial_teller
 
 __all__ = ["Checkout", "check_out"]
 
@@ -251,6 +252,7 @@ class Checkout:
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,
             watcher=_InOrder(call, order) if len(order) > 1 or call.tried else call.service,
+            told=dial_teller(call.service.target.text),
         )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from outlast import events
-from outlast.core.health import Ejected, Returned
+from outlast.core.health import Ejected, Returned, Standing
+from outlast.core.roster import Roster
 from outlast.net.address import Address
+from outlast.net.dial_news import DialEnded, DialNews, LookupEnded, Told
 
-__all__ = ["announce", "announce_members"]
+__all__ = ["Panic", "announce", "announce_members", "dial_teller", "exhausted"]
+
+DIALS = (events.LookupFinished, events.DialFailed, events.BudgetExhausted)
 
 
 def announce(target: str, address: Address, change: Ejected | Returned, now: float) -> None:
@@ -47,3 +52,72 @@ def announce_members(
     if events.wanted(events.EndpointLeft):
         for address in left:
             events.emit(events.EndpointLeft(at=now, target=target, address=str(address)))
+
+
+def exhausted(target: str, budget: str, now: float) -> None:
+    """A budget has refused something: "retries" or "redials". Not under a lock."""
+    if events.wanted(events.BudgetExhausted):
+        events.emit(events.BudgetExhausted(at=now, target=target, budget=budget))
+
+
+class Panic:
+    """Whether a target panics, and since when. `look` is called under the target's lock whenever
+    an endpoint's standing has changed; what it returns is told without it."""
+
+    __slots__ = ("_since", "_target")
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._since: float | None = None
+
+    def look(
+        self, roster: Roster[Address], now: float
+    ) -> events.PanicBegan | events.PanicEnded | None:
+        """What has changed, if anything."""
+        since, panic = self._since, roster.panic
+        if panic is (since is not None):
+            return None
+        if since is not None:
+            self._since = None
+            return events.PanicEnded(at=now, target=self._target, after=now - since)
+        self._since = now
+        out = sum(each.health.standing is not Standing.IN for each in roster)
+        return events.PanicBegan(at=now, target=self._target, out=out, endpoints=len(roster))
+
+
+def dial_teller(target: str) -> Told | None:
+    """What a race of a target tells its news to; None where nobody listens."""
+    if events.listening and any(map(events.wanted, DIALS)):
+        return functools.partial(_dialled, target)
+    return None
+
+
+def _dialled(target: str, news: DialNews) -> None:
+    if isinstance(news, DialEnded):
+        if events.wanted(events.DialFailed):
+            events.emit(
+                events.DialFailed(
+                    at=news.at,
+                    target=target,
+                    address=str(news.address),
+                    phase=news.phase,
+                    why=news.why,
+                    seconds=news.seconds,
+                    errno=news.errno,
+                    local_port=news.local_port,
+                )
+            )
+    elif isinstance(news, LookupEnded):
+        if events.wanted(events.LookupFinished):
+            events.emit(
+                events.LookupFinished(
+                    at=news.at,
+                    target=target,
+                    name=news.name,
+                    seconds=news.seconds,
+                    addresses=tuple(each.host for each in news.addresses),
+                    error=news.error,
+                )
+            )
+    else:
+        exhausted(target, "redials", news.at)

@@ -34,6 +34,7 @@ from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy, current_override, seconds
+from outlast.service.announce import dial_teller
 from outlast.service.arguments import Host, read_address, read_local, read_remote, read_source
 from outlast.service.handed import watch_by_policy
 from outlast.service.table import service_of
@@ -225,4 +226,5 @@ def _request(
         max_open=policy.open_attempts,
         attempt_delay=policy.attempt_delay,
         watcher=service,
+        told=dial_teller(service.target.text),
     )

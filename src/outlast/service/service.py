@@ -23,10 +23,11 @@ from outlast.core.health import Ejected, Evidence, Fault, Health, Returned, Rule
 from outlast.core.nodes import NodeEvidence
 from outlast.core.roster import Endpoint, Member, Roster
 from outlast.core.tolerance import Tolerance
+from outlast.events import emit
 from outlast.net.address import Address
 from outlast.net.dial import DialMemory
 from outlast.net.seam import Network
-from outlast.service.announce import announce, announce_members
+from outlast.service.announce import Panic, announce, announce_members, exhausted
 from outlast.service.check_kinds import CheckWay
 from outlast.service.checks import ActiveChecks
 from outlast.service.order import Order
@@ -58,6 +59,7 @@ class Service:
         self.departures = 0  # how often an endpoint has left the target
         self.told = target.settings  # None: by default
         self.checks: ActiveChecks | None = None
+        self._panic = Panic(target.text)
         self._settle(target.settings or DEFAULTS, target.members, now)
 
     def settle(self, settings: TargetSettings, now: float) -> None:
@@ -70,6 +72,9 @@ class Service:
             self.told = settings
             checks, self.checks = self.checks, None
             self._settle(settings, [endpoint.member for endpoint in self._roster], now)
+            panic = self._panic.look(self._roster, now)
+        if panic is not None:
+            emit(panic)
         if checks is not None:
             checks.stop()
 
@@ -182,9 +187,12 @@ class Service:
             for gone in self._tolerances.keys() - set(addresses):
                 del self._tolerances[gone]
             self._doubted.intersection_update(addresses)
+            panic = self._panic.look(self._roster, now)
         if self.checks is not None and (joined or left):
             self.checks.changed()
         announce_members(self.target.text, joined, left, now)
+        if panic is not None:
+            emit(panic)
 
     # -- requests --------------------------------------------------------------------------
 
@@ -261,6 +269,8 @@ class Service:
         """What an active check says of an endpoint; see `core.health.Health.checked`."""
 
         def tell(health: Health) -> Ejected | Returned | None:
+            if self.checks is None:  # they were just ended: nobody would let it in again
+                return None
             return health.checked(up, now, self._rng, evidence=evidence, why=why)
 
         self._hear(address, now, tell)
@@ -308,12 +318,16 @@ class Service:
             health = endpoint.health
             before = health.standing, health.evidence, health.until
             change = tell(health)
+            panic = None
             if before != (health.standing, health.evidence, health.until):
                 self._roster.changed(endpoint)
+                panic = self._panic.look(self._roster, now)
             if good and health.standing is Standing.IN:
                 self.attentive = self.chooses
         if change is not None:
             announce(self.target.text, address, change, now)
+        if panic is not None:
+            emit(panic)
 
     # -- for a look at it ------------------------------------------------------------------
 
@@ -338,4 +352,7 @@ class Service:
     def take(self, now: float) -> bool:
         """See `core.call.Budget`."""
         with self._lock:
-            return self._budget.take(now)
+            granted = self._budget.take(now)
+        if not granted:
+            exhausted(self.target.text, "retries", now)
+        return granted
