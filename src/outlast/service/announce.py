@@ -62,7 +62,8 @@ def exhausted(target: str, budget: str, now: float) -> None:
 
 class Panic:
     """Whether a target panics, and since when. `look` is called under the target's lock whenever
-    an endpoint's standing has changed; what it returns is told without it."""
+    an endpoint's standing has changed; what it returns is told without it. An only endpoint is
+    used in any case: nothing is told of it."""
 
     __slots__ = ("_since", "_target")
 
@@ -74,7 +75,7 @@ class Panic:
         self, roster: Roster[Address], now: float
     ) -> events.PanicBegan | events.PanicEnded | None:
         """What has changed, if anything."""
-        since, panic = self._since, roster.panic
+        since, panic = self._since, len(roster) > 1 and roster.panic
         if panic is (since is not None):
             return None
         if since is not None:
