@@ -111,7 +111,7 @@ def test_the_matrix(lab: KernelLab, figures: Callable[[str], None]) -> None:
         if suspect == NEVER:
             assert not {Liveness.SUSPECT, Liveness.DEAD} & state.since.keys(), state.row()
         elif FULL:
-            assert 10.0 < state.since[Liveness.DEAD] <= dead, state.row()
+            assert 9.0 < state.since[Liveness.DEAD] <= dead, state.row()
 
 
 # --- a reader that pauses ---------------------------------------------------------------------
