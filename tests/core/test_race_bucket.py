@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from outlast.core.budget import RedialBucket
@@ -70,6 +72,34 @@ def test_an_empty_bucket_is_never_an_error_by_itself() -> None:
     """The first draw is dead, the bucket empty: the second draw still comes, and wins."""
     dry = Scenario({"v": [SILENT, ANSWERS]}, plan(delay=0.02), bucket=Empty()).run()
     assert (dry.ended, dry.ended_at) == ("won v#1", 1.001)
+
+
+def just_refused(*names: str, until: float = 0.5) -> Callable[[str, float], bool]:
+    return lambda name, now: name in names and now < until
+
+
+def test_an_empty_bucket_leaves_out_those_that_have_just_refused_another_race() -> None:
+    table = {"a": REFUSED, "b": REFUSED, "c": REFUSED, "d": ANSWERS}
+    dry = Scenario(table, plan(), bucket=Empty(), refused=just_refused("a", "b", "c")).run()
+    assert [line for _, line in dry.only("dial", "won")] == ["dial a#0", "dial d#0", "won d#0"]
+
+
+def test_the_first_dial_is_free_and_the_rest_is_known() -> None:
+    table = {"a": REFUSED, "b": REFUSED}
+    dry = Scenario(table, plan(), bucket=Empty(), refused=just_refused("a", "b")).run()
+    assert (dry.dials, dry.ended, dry.ended_at) == (1, "lost", 0.0)
+
+
+def test_with_a_full_bucket_everybody_is_asked() -> None:
+    table = {"a": REFUSED, "b": ANSWERS}
+    won = Scenario(table, plan(), refused=just_refused("a", "b")).run()
+    assert won.ended == "won b#0"
+
+
+def test_one_that_was_left_out_is_dialled_once_its_refusal_is_old() -> None:
+    table = {"a": REFUSED, "b": SILENT, "c": ANSWERS}
+    dry = Scenario(table, plan(), bucket=Empty(), refused=just_refused("c")).run()
+    assert (dry.ended, dry.ended_at) == ("won c#0", 1.001)
 
 
 def test_an_empty_bucket_still_tries_every_address_after_errors() -> None:

@@ -143,6 +143,7 @@ class Scenario:
         lookup_takes: float = 0.0,
         bucket: Bucket | None = None,
         clock: Clock | None = None,
+        refused: Callable[[str, float], bool] = lambda *_: False,
     ) -> None:
         self.table = table
         self.answers = list(answers)
@@ -153,6 +154,7 @@ class Scenario:
             plan,
             Bottomless() if bucket is None else bucket,
             given if addresses is None else addresses,
+            refused,
         )
         self.trail: Trail = []
         self.open: dict[int, str] = {}

@@ -148,6 +148,7 @@ def test_when_all_answer_503_requests_are_not_multiplied(seed: int) -> None:
 def test_when_all_refuse_dials_are_not_multiplied(seed: int) -> None:
     scene, called, during = outage(seed, "refused")
     assert scene.dials_between(*OUTAGE) <= 1.25 * during + BUCKET
+    assert any("3 more had just refused other calls" in str(error) for error in called.errors())
     assert called.first_success(OUTAGE[1]) <= OUTAGE[1] + 1.0
 
 

@@ -14,7 +14,8 @@ The rules (DESIGN section 6):
 - A dial that has connected and is in its handshake holds back further dials, until it stalls.
 - Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one extra
   dial at a time, and no second round after errors. Never an error by itself: each address is
-  tried once, and an address that stays silent is dialled again.
+  tried once unless another race has just been refused there (`core.refusals`), and an address
+  that stays silent is dialled again.
 - A name is looked up again while nothing has won, and after every address has failed.
 
 The machine knows addresses only as opaque, hashable values. It does no I/O: `step` says what to
@@ -27,9 +28,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from outlast.core.classify import ConnectFault
+from outlast.core.race_steps import Abandon, Lost, Pause, Resolve, Start, Step
 
 __all__ = [
     "Abandon",
@@ -90,45 +92,6 @@ class RacePlan:
             raise ValueError(f"race: max_open {self.max_open!r} must be 1 or more, such as 4")
 
 
-@dataclass(frozen=True, slots=True)
-class Start(Generic[A]):
-    """Dial `address`; tell `connected`, `won` or `failed` under `dial`."""
-
-    dial: int
-    address: A
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Abandon:
-    """Give `dial` up: it is no longer part of the race."""
-
-    dial: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resolve:
-    """Look the name up; tell `resolved` or `lookup_failed`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Nothing to do before `until` unless something happens."""
-
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The race is over without a winner. `timed_out`: at the deadline, not by an error."""
-
-    timed_out: bool
-
-
-Step: TypeAlias = Start[A] | Abandon | Resolve | Pause | Lost
-
-
 @dataclass(slots=True)
 class _Dial(Generic[A]):
     address: A
@@ -172,9 +135,16 @@ class _Pace:
 class Race(Generic[A]):
     """One race. Call `step` until it says `Pause` or `Lost`, carry out, tell, call again."""
 
-    def __init__(self, plan: RacePlan, bucket: Bucket, addresses: Iterable[A] = ()) -> None:
+    def __init__(
+        self,
+        plan: RacePlan,
+        bucket: Bucket,
+        addresses: Iterable[A] = (),
+        refused: Callable[[A, float], bool] = lambda *_: False,
+    ) -> None:
         self.plan = plan
         self._bucket = bucket
+        self._refused = refused  # `Refusals.lately`: whether others were told no there just now
         self._addresses: dict[A, _Address] = {}
         self._open: dict[int, _Dial[A]] = {}
         self._pace = _Pace()
@@ -268,7 +238,7 @@ class Race(Generic[A]):
         if full and yields is None and self._addresses[address].dials:
             return Pause(self._next_event())  # every address is tried once, room or not
         if not self._paid(now):
-            wait = self._poor(address, now)
+            wait = self._poor(now)
             if wait is not None:
                 return wait
         if yields is not None:
@@ -283,10 +253,11 @@ class Race(Generic[A]):
             pace.taken += 1
         return pace.paid or not pace.started
 
-    def _poor(self, address: A, now: float) -> Step[A] | None:
+    def _poor(self, now: float) -> Step[A] | None:
         """What the empty bucket asks for instead of the dial; None: it may start all the same."""
         if not self._open:
-            return self._spent() if self._addresses[address].dials else None
+            worth = self._worth_a_look(now)
+            return self._spent() if worth is None else self._start(worth, now)
         due = self._pace.last + REDIAL_GAP
         return Pause(min(due, self._next_event())) if now < due else None
 
@@ -352,6 +323,13 @@ class Race(Generic[A]):
             if not entry.closed and entry.dials < fewest:
                 best, fewest = address, entry.dials
         return best
+
+    def _worth_a_look(self, now: float) -> A | None:
+        """The first address that neither this race nor, just now, another was told no by."""
+        for address, entry in self._addresses.items():
+            if not (entry.dials or entry.closed or self._refused(address, now)):
+                return address
+        return None
 
     def _due(self, address: A) -> float:
         """When the next dial, to `address`, may start."""

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from outlast.core.budget import RedialBucket
 from outlast.core.latency import Latency, attempt_delay, handshake_patience
 from outlast.core.ports import SilentPorts
+from outlast.core.refusals import Refusals
 from outlast.net.address import Address
 from outlast.net.dial_news import Told
 from outlast.net.options import SocketPlan
@@ -48,6 +49,7 @@ class DialMemory:
         self._handshakes = Latency()
         self._bucket = RedialBucket(now)
         self._ports = SilentPorts()
+        self._refusals = Refusals()
         self.known = False  # the name has had an address
         self._won_at = -math.inf
 
@@ -91,6 +93,16 @@ class DialMemory:
         """See `core.ports.SilentPorts.silent`."""
         with self._lock:
             self._ports.silent(address, port, now)
+
+    def refused(self, address: Address, now: float) -> None:
+        """See `core.refusals.Refusals.refused`."""
+        with self._lock:
+            self._refusals.refused(address, now)
+
+    def refused_lately(self, address: Address, now: float) -> bool:
+        """See `core.refusals.Refusals.lately`."""
+        with self._lock:
+            return self._refusals.lately(address, now)
 
     def answered(self, address: Address, now: float) -> None:
         """See `core.ports.SilentPorts.answered`."""

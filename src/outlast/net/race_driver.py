@@ -81,7 +81,7 @@ class _Driver:
         bucket = (
             request.memory if request.told is None else TellingBucket(request.memory, request.told)
         )
-        return Race(plan, bucket, self.addresses)
+        return Race(plan, bucket, self.addresses, request.memory.refused_lately)
 
     async def run(self) -> Won:
         """Step the machine until somebody wins."""
@@ -228,6 +228,8 @@ class _Driver:
         fault = fault_of(error)
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
+        if phase == "connect" and fault is not ConnectFault.SILENT and blames(error):
+            self.request.memory.refused(attempt.address, self.network.now())
         self.race.failed(number, fault)
 
     def _abandon(self, step: Abandon) -> None:
@@ -350,7 +352,7 @@ class _Driver:
             target = f"{request.name[0]}:{request.name[1]} ({target})"
         spent = now - self.begun
         dials = len(self.attempts)
-        why = self._why(lost)
+        why = self._why(lost) + self._left_out(lost)
         limit = "connect timed out" if lost.timed_out else "connect failed"
         return DialError(
             f"{limit} after {spent:.2f} s and {dials} dial{'s' * (dials != 1)} to {target}: {why}; "
@@ -359,6 +361,14 @@ class _Driver:
             cause=self.error,
             phase=self._phase(),
         )
+
+    def _left_out(self, lost: Lost) -> str:
+        """Addresses that were not worth a dial, in words."""
+        tried = {attempt.address for attempt in self.attempts.values()}
+        left = len(set(self.addresses) - tried)
+        if lost.timed_out or not tried or not left:
+            return ""
+        return f"; {left} more had just refused other calls and were not dialled again"
 
     def _phase(self) -> str:
         """How far the race came."""
