@@ -21,7 +21,8 @@ class TransportFailure(Exception):
     `kind` is the name of the family's exception, such as "ConnectTimeout". `cause` is the error
     below, if there is one; `final` as in `core.call.Failure`; `report` is the call's time line,
     empty if the call never began. `ours`: this machine's own link was down, so that nothing of it
-    speaks against the peer.
+    speaks against the peer. `phase`: of a connection that did not come about, as in the event
+    `AttemptFailed`.
     """
 
     def __init__(
@@ -33,4 +34,5 @@ class TransportFailure(Exception):
         self.message = message
         self.cause = cause
         self.ours = False
+        self.phase = ""
         self.report = Report(0.0)

@@ -7,11 +7,13 @@ breaks, the connection is closed. A body that is under way is never asked for ag
 
 from __future__ import annotations
 
+from outlast import events
 from outlast.core.classify import Progress
 from outlast.core.deadline import NEVER
 from outlast.core.liveness import Liveness
 from outlast.core.report import Report
 from outlast.errors import TransportFailure
+from outlast.http.announcing import body_failed
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
 from outlast.http.endings import excused
@@ -30,14 +32,16 @@ MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last 
 class Answer(Watching):
     """A response under way. One owner; `close` may be called more than once."""
 
-    __slots__ = ("_kept", "_lease", "head", "report", "stream")
+    __slots__ = ("_held", "_kept", "_lease", "head", "number", "report", "stream")
 
-    def __init__(self, call: CallContext, head: Head, lease: Lease) -> None:
+    def __init__(self, call: CallContext, head: Head, lease: Lease, number: int) -> None:
         self.call = call
+        self.number = number  # of the attempt
         self.observer = None
         self.waiting = NOTHING
         self._lease: Lease | None = lease
         self._kept: list[bytes] = []  # what `hold` has read ahead
+        self._held = False  # nobody has it yet
         self.head = head
         self.report: Report = call.report
         self.stream = lease.connection.stream  # to be looked at: it may be others' by now
@@ -89,6 +93,8 @@ class Answer(Watching):
         if failure.kind in MUTE and not failure.ours:
             self.call.service.overdue(lease.address, self.call.now())
         self._drop()
+        if events.listening and not self._held:  # the attempt that it is of was told to have failed
+            body_failed(self, lease, failure)
 
     async def hold(self, most: int) -> bool:
         """Read the whole body ahead, if it has no more than `most` bytes; False if it has more.
@@ -97,6 +103,7 @@ class Answer(Watching):
         """
         size = 0
         kept: list[bytes] = []
+        self._held = True
         while size <= most:
             piece = await self.read()
             if not piece:
@@ -104,7 +111,7 @@ class Answer(Watching):
                 return True
             kept.append(piece)
             size += len(piece)
-        self._kept = kept
+        self._kept, self._held = kept, False
         return False
 
     def close(self) -> None:
@@ -136,7 +143,8 @@ class Answer(Watching):
         except ProtocolError as error:
             raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
         if not piece:
-            self.close()
+            self._lease = None
+            self.call.engine.release(lease, whole=True)
         return piece
 
     async def _pull(self, lease: Lease) -> None:

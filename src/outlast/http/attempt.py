@@ -169,7 +169,7 @@ class Attempt(Endings):
         lease, self.lease = self.lease, None
         assert lease is not None
         assert self.head is not None
-        return Answer(self.call, self.head, lease)
+        return Answer(self.call, self.head, lease, self.number)
 
     # -- out -------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from outlast.core.call import Call, CallPlan
 from outlast.core.deadline import NEVER, Deadline, Stopwatch
 from outlast.core.report import Report
+from outlast.http.announcing import suspected
 from outlast.http.connection import Connection
 from outlast.http.engine import Engine
 from outlast.http.message import BytesBody, Request
@@ -146,11 +147,13 @@ class CallContext:
             return f"the call's deadline of {self.policy.deadline:g} s"
         return f"{seconds:g} s"
 
-    def suspect(self, connection: Connection, since: float) -> None:
+    def suspect(self, connection: Connection, since: float, why: str) -> None:
         """There is evidence against the peer of a connection, that began at `since`."""
+        suspected(self, connection, why)
         self.service.suspect(connection.address, self.now())
         if connection.session is not None:
             connection.expires = -math.inf  # its streams go on, and no new one joins them
+            connection.doom = connection.doom or "suspect"
             connection.session.doubt()
         self.engine.verify(connection.address, since)
 

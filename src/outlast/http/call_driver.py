@@ -6,9 +6,11 @@ task, the first answer wins and the others are ended at once.
 
 from __future__ import annotations
 
+from outlast import events
 from outlast.core.call import Accept, Failure, GiveUp, Next, Try
 from outlast.core.classify import Progress, parse_retry_after
 from outlast.errors import TransportFailure
+from outlast.http.announcing import answered, attempt_failed, failed
 from outlast.http.answer import Answer
 from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
@@ -33,11 +35,17 @@ async def run_call(engine: Engine, request: Request) -> Answer:
         outcome = await first.go()
         if outcome is Outcome.ANSWERED and not call.doubts(first.status):
             first.heard_out()
-            return first.answer()
-        return await _Driver(call).run(first, outcome)
+            answer = first.answer()
+        else:
+            answer = await _Driver(call).run(first, outcome)
     except TransportFailure as failure:
         failure.report = call.report
+        if events.listening:
+            failed(call, failure)
         raise
+    if events.listening:
+        answered(call, answer)
+    return answer
 
 
 class _Driver:
@@ -144,6 +152,8 @@ class _Driver:
             now,
         )
         self._note(attempt, failure.message, step)
+        if events.listening:
+            attempt_failed(self.call, attempt, step, None)
         trace = self.call.request.trace
         if trace is not None and attempt.used is not None:
             trace.attempt_failed(attempt.used.exchange, failure)
@@ -161,6 +171,8 @@ class _Driver:
         attempt.heard_out(wait or 0.0)
         if attempt.number or not isinstance(step, Accept) or call.doubts(head.status):
             self._note(attempt, f"answered {head.status}", step)
+        if events.listening and (isinstance(step, Try) or head.status in call.policy.retry_status):
+            attempt_failed(call, attempt, step, head.status)
         if isinstance(step, Accept):
             return step
         return await self._hold(attempt, answer, step)

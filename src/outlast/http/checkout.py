@@ -10,9 +10,11 @@ import functools
 import math
 from collections.abc import Awaitable, Sequence
 
+from outlast import events
 from outlast.core.liveness import Sample
 from outlast.core.probe import SILENT, Probed, Trust, trust
 from outlast.errors import TransportFailure
+from outlast.http.announcing import opened, pool_waited, reused
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
 from outlast.http.redial import dial_again
@@ -139,12 +141,13 @@ class Checkout:
             if found is Probed.UNKNOWN and call.late:  # that is no evidence against anybody
                 raise self._too_late()
         except BaseException:
-            self.engine.retire(connection)  # else the next in a hurry would meet it again
+            # Else the next in a hurry would meet it again.
+            self.engine.retire(connection, "unfinished")
             raise
         connection.claimed = False
         self.engine.serve_line()
         if found is Probed.UNKNOWN and connection.linked():
-            call.suspect(connection, call.now())
+            call.suspect(connection, call.now(), "its peer does not answer a probe")
         return found
 
     # -- the pool --------------------------------------------------------------------------
@@ -168,6 +171,8 @@ class Checkout:
         call.pool_time.spend(started, call.now())
         waited = f"waited {call.now() - started:.3f} s for a connection"
         call.report.add(call.now(), "pool", waited, attempt=self.attempt)
+        if events.listening:
+            pool_waited(call, call.now() - started, granted=grant is not None)
         if grant is None:
             message = f"{waited}: all {pool.counts()['places']} places are taken; nothing was sent"
             raise TransportFailure("PoolTimeout", message, final=True)
@@ -176,6 +181,8 @@ class Checkout:
     def _use(self, connection: Connection, what: str) -> Lease:
         call = self.call
         call.tried.add(connection.address)
+        if events.listening and what == "reused":
+            reused(call, connection)
         connection.asked = call.report.started
         if connection.user_timeout != call.user_timeout:
             connection.limit(call.user_timeout)
@@ -210,12 +217,14 @@ class Checkout:
             for stands in (won, *won.spare)
         )
         engine.close(engine.pool.adopt(connection, call.now()))
+        if events.listening:
+            opened(call, won)
         if call.service.departures:
             engine.retire_departed(call.service)
         for other in spare:
             engine.offer(other)
         if call.generation != engine.generation:
-            engine.retire(connection)
+            engine.retire(connection, "closed")
             raise self._closed()
         return self._use(connection, "new")
 
@@ -234,6 +243,7 @@ class Checkout:
             call.epoch,
             self.engine.session(stream, call.request.route),
             tolerance=call.service.tolerance(stream.address),
+            made=call.now(),
         )
         connection.limit(call.user_timeout)
         return connection

@@ -52,6 +52,9 @@ class Connection:
     name: str = ""  # the endpoint, in words
     tolerance: Tolerance = field(default_factory=Tolerance)  # the endpoint's
     dropped: str = ""  # why, by the caller
+    made: float = 0.0
+    doom: str = ""  # why it is to be closed: a reason of the event `ConnectionClosed`
+    suspected: int = 0  # the request, by its number, that has found evidence against the peer
     hurried: int = 0  # waits that have keepalive hurried; HTTP/2 has several
 
     def __post_init__(self) -> None:

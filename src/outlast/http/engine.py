@@ -19,7 +19,9 @@ from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING
 
+from outlast import events
 from outlast.core.probe import Probed
+from outlast.http.announcing import closed
 from outlast.http.connection import Connection, Lease
 from outlast.http.message import Route
 from outlast.http.pool import Pool
@@ -209,14 +211,24 @@ class Engine:
         """A loser of a race that is usable too: kept if there is room."""
         if connection.epoch != self.epoch or not self.pool.offer(connection, self.network.now()):
             connection.stream.close()
+            self._tell((connection,), "unwanted")
 
-    def release(self, lease: Lease) -> None:
-        """A request is over: keep the connection if its exchange is complete, else close it."""
+    def _tell(self, connections: Iterable[Connection], reason: str = "") -> None:
+        """Those connections have been closed."""
+        if events.listening:
+            closed(self, connections, reason)
+
+    def release(self, lease: Lease, *, whole: bool = False) -> None:
+        """A request is over: keep the connection if its exchange is complete, else close it.
+        `whole`: all of the answer has come, so that it is the peer who wants no more."""
         connection, reusable = lease.connection, lease.exchange.leave()
         if connection.epoch != self.epoch or not self.pool.release(
             connection, reusable=reusable, now=self.network.now()
         ):
             connection.stream.close()
+            if events.listening:
+                reason = "peer" if whole else "unfinished"
+                closed(self, (connection,), "" if reusable else reason)
 
     def _keep(self, connection: Connection, *, reusable: bool) -> bool:
         """Give a connection back to the pool; False if it is to be closed."""
@@ -224,20 +236,24 @@ class Engine:
             return False
         return self.pool.release(connection, reusable=reusable, now=self.network.now())
 
-    def retire(self, connection: Connection) -> None:
-        """Close a connection in good order that is not wanted; those who share it hear of it."""
+    def retire(self, connection: Connection, reason: str) -> None:
+        """Close a connection in good order that is not wanted; those who share it hear of it.
+        `reason`: as of `ConnectionClosed`."""
+        connection.doom = connection.doom or reason
         connection.expires = -math.inf
         if self._keep(connection, reusable=False):
             connection.stream.shut()
         else:
             connection.stream.close()
+            self._tell((connection,))
 
-    def replace(self, closed: Connection) -> Connection | Grant | None:
+    def replace(self, gone: Connection) -> Connection | Grant | None:
         """For an idle connection that the peer has closed: another one, or its place. None: ask
         the pool again, because others share it, and end it when they have heard of it."""
-        grant, dead = self.pool.replace(closed, self.network.now())
+        grant, dead = self.pool.replace(gone, self.network.now())
         if grant is not None:
-            closed.stream.close()
+            gone.stream.close()
+            self._tell((gone,), "peer")
         self.close(dead)
         return grant
 
@@ -250,12 +266,14 @@ class Engine:
         grant, _ = self.pool.replace(connection, self.network.now(), another=False)
         if grant is not None:
             connection.stream.abort()
+            self._tell((connection,), "suspect")
         return grant
 
     def put_back(self, connection: Connection) -> None:
         """A connection that was taken, and is not needed or was found to be alive."""
         if not self._keep(connection, reusable=True):
             connection.stream.abort()
+            self._tell((connection,))
 
     def verify(self, address: Address, since: float) -> None:
         """There is evidence against an endpoint, that began at `since`: ask the peers of all idle
@@ -293,6 +311,7 @@ class Engine:
         for connection in connections:
             if not self._keep(connection, reusable=False):
                 connection.stream.abort()
+                self._tell((connection,), "suspect")
 
     def discard(self, lease: Lease) -> None:
         """End an exchange that did not end well: its connection is aborted, unless others share
@@ -301,6 +320,8 @@ class Engine:
         usable = connection.session is not None and lease.exchange.leave()
         if not self._keep(connection, reusable=usable):
             connection.stream.abort()
+            doubted = connection.suspected and connection.suspected == connection.requests
+            self._tell((connection,), "suspect" if doubted else "unfinished")
 
     def retire_departed(self, service: Service) -> None:
         """Endpoints may have left the target: connections to them serve no further request, so
@@ -308,23 +329,20 @@ class Engine:
         if self._departures.get(service, 0) == service.departures:
             return
         self._departures[service] = service.departures
-        idle, _ = self.pool.drain(
+        idle, busy = self.pool.drain(
             lambda each: (
                 not service.has(each.address) and self.service(each.route.origin) is service
             )
         )
-        self.close(idle)
+        self._end(idle, busy, "departed")
 
     def drop(self, wanted: Callable[[Connection], bool] | None, reason: str, *, abort: bool) -> int:
         """Close connections, all or those `wanted`: the idle now; the busy when their requests are
         over, or now with `abort`, so that whoever waits on one hears of it. How many."""
         idle, busy = self.pool.drain(wanted)
-        for connection in idle:
-            connection.stream.close()
         for connection in busy:
             connection.dropped = reason
-            if abort:
-                connection.stream.shut()
+        self._end(idle, busy, "dropped", abort=abort)
         return len(idle) + len(busy)
 
     def close(self, connections: Iterable[Connection] | None = None) -> None:
@@ -332,11 +350,29 @@ class Engine:
         so that whoever waits on one hears of it."""
         if connections is None:
             self.generation += 1
-            connections, busy = self.pool.drain()
-            for connection in busy:
-                connection.stream.shut()
+            self._end(*self.pool.drain(), "closed", abort=True)
+            return
+        connections = tuple(connections)
         for connection in connections:
             connection.stream.close()
+        self._tell(connections)
+
+    def _end(
+        self,
+        idle: Sequence[Connection],
+        busy: Iterable[Connection],
+        reason: str,
+        *,
+        abort: bool = False,
+    ) -> None:
+        """Close what is idle, and mark what is busy; with `abort` those are shut."""
+        for connection in busy:
+            connection.doom = connection.doom or reason
+            if abort:
+                connection.stream.shut()
+        for connection in idle:
+            connection.stream.close()
+        self._tell(idle, reason)
 
 
 def _serve_line(engine: weakref.ref[Engine]) -> None:

@@ -45,6 +45,12 @@ def beyond(error: OSError, where: str) -> ProxyFault:
 
 def failure_of(error: DialError) -> TransportFailure:
     """What a failed connect is for the caller. Nothing was sent, and it is final."""
+    failure = _failure_of(error)
+    failure.phase = error.phase
+    return failure
+
+
+def _failure_of(error: DialError) -> TransportFailure:
     cause = error.cause
     if error.timed_out:
         return TransportFailure("ConnectTimeout", error.message, cause or error, final=True)

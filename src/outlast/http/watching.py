@@ -67,7 +67,7 @@ class Watching:
         if verdict is Liveness.DEAD and watch.next_look == math.inf:
             return Liveness.QUIET
         if verdict is Liveness.SUSPECT or verdict is Liveness.DEAD:
-            self.call.suspect(lease.connection, self.waiting_since)
+            self.call.suspect(lease.connection, self.waiting_since, watch.why)
         return verdict
 
     def _observer(self, lease: Lease, limit: float) -> Observer:
