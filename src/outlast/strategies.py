@@ -138,17 +138,22 @@ class Strategies:
         condition sees. Returns what it says; None: there is none, `wanted` of `Call.answered`."""
         return self._told(RetryOutcome(requests, response=response), now)
 
-    def failed(self, error: Callable[[], BaseException], requests: int, now: float) -> bool | None:
-        """An attempt failed; `error` makes the exception. As `answered`, for `Failure.wanted`."""
-        return self._told(RetryOutcome(requests, error=error), now)
+    def failed(
+        self, error: Callable[[], BaseException], requests: int, now: float, *, sent: bool = True
+    ) -> bool | None:
+        """An attempt failed; `error` makes the exception. As `answered`, for `Failure.wanted`.
+        `sent`: whether anything was; if not, there is nothing to ask the condition."""
+        return self._told(RetryOutcome(requests, error=error), now, asks=sent)
 
-    def _told(self, outcome: RetryOutcome, now: float) -> bool | None:
+    def _told(self, outcome: RetryOutcome, now: float, *, asks: bool = True) -> bool | None:
         state = self._state
         state.outcome = outcome
         state.outcome_timestamp = now
         state.attempt_number = outcome.attempt_number
         state.upcoming_sleep = 0.0
-        return None if self._condition is None else self._asked("retry_if", self._condition)
+        if self._condition is None or not asks:
+            return None
+        return self._asked("retry_if", self._condition)
 
     def backoff(self, retry: int, rng: Random) -> float:
         """Seconds before a repeat: `CallPlan.backoff`. ValueError for what is no time."""

@@ -12,6 +12,7 @@ from outlast.core.balance import PickFirst
 from outlast.http.answer import Answer
 from outlast.http.call_driver import run_call
 from outlast.http.engine import Engine
+from outlast.http.family import family_of
 from outlast.http.message import BytesBody
 from outlast.http.reading import read_request
 from outlast.net.run import Strands, run_sync
@@ -27,7 +28,7 @@ def calls(engine: Engine, network: FakeNetwork, *methods: str) -> dict[int, tupl
     strands: Strands[int, Answer] = Strands(network)
     for number, method in enumerate(methods):
         asked = httpx.Request(method, URL, extensions={"timeout": {"read": READ}})
-        request = read_request(asked, outlast.Policy(), BytesBody(b""))
+        request = read_request(asked, outlast.Policy(), BytesBody(b""), family_of(asked))
         strands.start(number, run_call(engine, request))
     ended: dict[int, tuple[float, object]] = {}
 

@@ -44,7 +44,7 @@ class Endings(Watching):
         thread may have handed over what this one has queued."""
         if self.progress is Progress.NOT_SENT and lease.exchange.sent and not self.unprocessed:
             self.progress = Progress.SENT
-            self.call.written()
+            self.call.wrote()
 
     def _nothing_sent(self, lease: Lease, error: OSError) -> TransportFailure:
         """A write that failed at once. What has arrived may tell why: the alert of a server that

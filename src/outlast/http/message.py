@@ -13,6 +13,7 @@ from outlast.policy import Policy
 from outlast.target import Origin
 
 if TYPE_CHECKING:
+    from outlast.http.family import Family, FamilyRequest
     from outlast.http.trace import Trace
 
 __all__ = ["BytesBody", "Head", "Headers", "Request", "Route", "StreamBody", "Timeouts"]
@@ -77,6 +78,8 @@ class Request(NamedTuple):
     policy: Policy
     safe: bool  # idempotent, or with an Idempotency-Key, or by the policy's word
     trace: Trace | None = None  # who listens, if anybody does
+    given: FamilyRequest | None = None  # as the caller made it
+    family: Family | None = None  # whose it is
 
 
 class Head(NamedTuple):

@@ -17,7 +17,7 @@ from outlast.policy import Policy, current_override
 from outlast.target import DEFAULT_PORTS, Origin
 
 if TYPE_CHECKING:
-    from outlast.http.family import FamilyRequest
+    from outlast.http.family import Family, FamilyRequest
 
 __all__ = ["read_request"]
 
@@ -26,7 +26,9 @@ SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 KEY = b"idempotency-key"  # draft-ietf-httpapi-idempotency-key-header
 
 
-def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | StreamBody) -> Request:
+def read_request(
+    request: FamilyRequest, policy: Policy, body: BytesBody | StreamBody, family: Family
+) -> Request:
     """The engine's request. Raises ValueError; TypeError for a method that is no ASCII text, as
     httpx does; TransportFailure for a foreign scheme or a port that cannot be."""
     extensions = request.extensions
@@ -58,6 +60,8 @@ def read_request(request: FamilyRequest, policy: Policy, body: BytesBody | Strea
         timeouts=_timeouts(extensions.get("timeout"), policy),
         policy=policy,
         safe=_safe(method, headers, policy),
+        given=request,
+        family=family,
     )
 
 

@@ -128,7 +128,7 @@ class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
         listener = request.extensions.get("trace")
         trace = None if listener is None else Trace(listener, request, family)
         try:
-            message = read_request(request, self._policy, sync_body(request, family))
+            message = read_request(request, self._policy, sync_body(request, family), family)
             if trace is None:
                 answer = run_sync(self._network, run_call(self._engine, message))
             else:
@@ -159,7 +159,7 @@ class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
         listener = request.extensions.get("trace")
         trace = None if listener is None else Trace(listener, request, family)
         try:
-            message = read_request(request, self._policy, async_body(request, family))
+            message = read_request(request, self._policy, async_body(request, family), family)
             if trace is None:
                 answer = await run_async(self._network, run_call(self._engine, message))
             else:

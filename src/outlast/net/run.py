@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import math
 import types
-from collections.abc import Coroutine, Generator, Hashable
+from collections.abc import Callable, Coroutine, Generator, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
 from outlast.net.seam import Interest, Network, Ready, Wait
 
-__all__ = ["Strands", "give_way", "run_async", "run_sync", "sleep_until"]
+__all__ = ["Resumable", "Strands", "give_way", "run_async", "run_sync", "sleep_until"]
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -85,6 +85,58 @@ async def sleep_until(until: float) -> None:
 async def give_way() -> None:
     """Wait for nothing at all: in an event loop others get their turn, and a cancellation comes."""
     await Wait((), -math.inf)
+
+
+class Resumable(Generic[T]):
+    """Engine code that is left where it waits when a time has come, and taken up again there.
+
+    `await until(...)` runs it; `close` ends it where it waits, and does nothing while it runs. One
+    owner; not thread-safe.
+    """
+
+    __slots__ = ("_effect", "_network", "_running", "_work")
+
+    def __init__(self, network: Network, work: Coroutine[Any, Any, T]) -> None:
+        self._network = network
+        self._work = work
+        self._effect: Any = None  # what it waits for; None: it has not begun
+        self._running = False
+
+    def close(self) -> None:
+        """Its `finally` blocks run, at once."""
+        if not self._running:
+            self._work.close()
+
+    @types.coroutine
+    def until(self, stop: Callable[[], float]) -> Generator[Any, Any, T | None]:
+        """Its result; None if `stop()` has come, which is asked anew for each of its waits."""
+        effect, self._effect = self._effect, None
+        try:
+            if effect is None:
+                effect = self._step()
+            while True:
+                wait, at = effect, stop()
+                if type(effect) is Wait and at < effect.until:
+                    wait = Wait(effect.interests, at)
+                try:
+                    ready = yield wait
+                except BaseException as error:  # noqa: BLE001  thrown in, and out again
+                    effect = self._step(error=error)
+                    continue
+                if wait is not effect and not ready and self._network.now() >= at:
+                    self._effect = effect
+                    return None
+                effect = self._step(ready)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+    def _step(self, value: object = None, *, error: BaseException | None = None) -> Any:
+        self._running = True
+        try:
+            return self._work.send(value) if error is None else self._work.throw(error)
+        finally:
+            self._running = False
 
 
 class _Strand(Generic[T]):

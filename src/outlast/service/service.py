@@ -17,7 +17,8 @@ from random import Random
 from threading import Lock
 from typing import TypeVar
 
-from outlast.core.budget import RetryBudget
+from outlast.core.budget import BudgetPlan, RetryBudget
+from outlast.core.call_steps import Repeat
 from outlast.core.classify import answer_fault
 from outlast.core.health import Ejected, Evidence, Fault, Health, Returned, Rule, Standing
 from outlast.core.nodes import NodeEvidence
@@ -31,6 +32,7 @@ from outlast.service.announce import Panic, announce, announce_members, exhauste
 from outlast.service.check_kinds import CheckWay
 from outlast.service.checks import ActiveChecks
 from outlast.service.order import Order
+from outlast.service.response_times import ResponseTimes
 from outlast.service.turn import Turn
 from outlast.target import Target, TargetSettings
 
@@ -57,8 +59,11 @@ class Service:
         self.attentive = False  # whether a good answer is news: there is a choice, or trouble
         self.calls = 0
         self.departures = 0  # how often an endpoint has left the target
+        self._times: ResponseTimes | None = None
+        self.held_back: dict[Repeat, int] = {}  # by dry runs: repeats that were not made
         self.told = target.settings  # None: by default
         self.checks: ActiveChecks | None = None
+        self.circuits: None = None
         self._panic = Panic(target.text)
         self._settle(target.settings or DEFAULTS, target.members, now)
 
@@ -111,6 +116,8 @@ class Service:
         """In the child of a fork: what was learnt stays, locks that others held do not."""
         self._lock = Lock()
         self.memory.renew()
+        if self._times is not None:
+            self._times.renew()
 
     # -- endpoints -------------------------------------------------------------------------
 
@@ -349,10 +356,23 @@ class Service:
             self.calls += 1
             self._budget.request(now)
 
-    def take(self, now: float) -> bool:
-        """See `core.call.Budget`."""
+    def take(self, now: float, plan: BudgetPlan | None = None) -> bool:
+        """Grant one repeat, by the call's own figures; see `RetryBudget.take`."""
         with self._lock:
-            granted = self._budget.take(now)
+            granted = self._budget.take(now, plan)
         if not granted:
             exhausted(self.target.text, "retries", now)
         return granted
+
+    def hold_back(self, rule: Repeat) -> None:
+        """Count a repeat that a dry run has kept from being made."""
+        with self._lock:
+            self.held_back[rule] = self.held_back.get(rule, 0) + 1
+
+    def response_times(self) -> ResponseTimes:
+        """What its answers take, of calls that have a deadline or a hedge."""
+        times = self._times
+        if times is None:
+            with self._lock:
+                times = self._times = self._times or ResponseTimes()
+        return times
