@@ -1,8 +1,8 @@
 """One try of a request: a connection checked out, the request sent, the head received.
 
-`go` can be called again after it said SUSPECT: it goes on where it was. What an attempt holds (a
-place in the pool, an exchange) goes back at once when it ends, however it ends; what did not
-finish its exchange is never used again.
+`go` can be called again after it said SUSPECT or LATE: it goes on where it was. What an attempt
+holds (a place in the pool, an exchange) goes back at once when it ends, however it ends; what did
+not finish its exchange is never used again.
 
 The decision whether to try again is `core.call`'s. Here stands only how far the request got.
 """
@@ -39,6 +39,7 @@ class Outcome(Enum):
 
     ANSWERED = "answered"
     SUSPECT = "suspect"
+    LATE = "late"  # time for a hedge
     FAILED = "failed"
 
 
@@ -53,6 +54,7 @@ class Attempt(Endings):
         "early",
         "failure",
         "head",
+        "headers",
         "lease",
         "number",
         "place",
@@ -70,6 +72,7 @@ class Attempt(Endings):
         self.lease: Lease | None = None
         self.used: Lease | None = None  # the same, kept for the report
         self.head: Head | None = None
+        self.headers = call.request.headers  # as they are sent
         self.progress = Progress.NOT_SENT
         self.failure: TransportFailure | None = None
         self.started = False
@@ -206,7 +209,7 @@ class Attempt(Endings):
         """The request's head, and its body too if that stands in memory."""
         request, exchange = self.call.request, lease.exchange
         try:
-            exchange.start(request.method, request.target, request.headers)
+            exchange.start(request.method, request.target, self.headers)
             if isinstance(request.body, BytesBody):
                 if request.body.data:
                     exchange.data(request.body.data)

@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from outlast.core.call import Call, CallPlan
 from outlast.core.deadline import NEVER, Deadline, Stopwatch
 from outlast.core.report import Report
 from outlast.http.announcing import suspected
 from outlast.http.connection import Connection
 from outlast.http.engine import Engine
 from outlast.http.message import BytesBody, Request
+from outlast.http.pace import Pace, paced
+from outlast.http.repeats import Repeats
 from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
 from outlast.policy import KEEPALIVE, USER_TIMEOUT
 from outlast.service.table import Service
-from outlast.strategies import Strategies
 
 __all__ = ["CallContext"]
 
@@ -30,15 +30,15 @@ class CallContext:
 
     __slots__ = (
         "_connect_time",
-        "_machine",
         "_pool_time",
-        "_written",
+        "_repeats",
         "deadline",
         "engine",
         "epoch",
         "generation",
         "now",
         "order",
+        "pace",
         "policy",
         "repeatable",
         "report",
@@ -47,6 +47,7 @@ class CallContext:
         "tried",
         "user_timeout",
         "watched",
+        "written",
     )
 
     def __init__(self, engine: Engine, request: Request) -> None:
@@ -64,10 +65,10 @@ class CallContext:
         self.report = Report(now)
         if self.service.checks is not None:
             self.service.checks.touch(now)
-        self._machine: Call | None = None  # these three only when something is amiss
+        self._repeats: Repeats | None = None  # these three only when something is amiss
         self._connect_time: Stopwatch | None = None
         self._pool_time: Stopwatch | None = None
-        self._written = 0
+        self.written = 0  # requests of which a byte was written
         self.order: Sequence[Address] = ()
         self.tried: set[Address] = set()
         # Where nothing tells a slow reader from a dead peer, it would be killed too.
@@ -79,36 +80,22 @@ class CallContext:
                 self.user_timeout = fitting_user_timeout(limit, keepalive)
         self.repeatable = request.safe and isinstance(request.body, BytesBody)
         self.watched = self.policy.watch and self.repeatable
+        self.pace: Pace | None = None
+        if paced(self.policy, self.service):
+            self.pace = Pace(self.policy, self.service, self.deadline, repeatable=self.repeatable)
 
     @property
-    def machine(self) -> Call:
+    def repeats(self) -> Repeats:
         """Who decides what follows an attempt that was not simply answered."""
-        if self._machine is None:
-            self._machine = Call(self._plan(), self.service, self.engine.rng)
-            for _ in range(self._written):
-                self._machine.written()
-        return self._machine
+        if self._repeats is None:
+            self._repeats = Repeats(self, self.written)
+        return self._repeats
 
-    def _plan(self) -> CallPlan:
-        policy, request = self.policy, self.request
-        strategies = Strategies(policy.backoff, policy.stop, policy.retry_if, self.report.started)
-        return CallPlan(
-            attempts=policy.attempts,
-            deadline=self.deadline,
-            statuses=frozenset(policy.retry_status),
-            safe=request.safe,
-            replayable=request.body.replayable,
-            backoff=strategies.backoff,
-            retry_after_cap=policy.retry_after_limit,
-            named_statuses=frozenset(policy.unsafe_status.get(request.method, ())),
-            stop=strategies.stop,
-        )
-
-    def written(self) -> None:
+    def wrote(self) -> None:
         """A byte of an attempt's request has been written."""
-        self._written += 1
-        if self._machine is not None:
-            self._machine.written()
+        self.written += 1
+        if self._repeats is not None:
+            self._repeats.machine.written()
 
     @property
     def connect_time(self) -> Stopwatch:
@@ -160,9 +147,13 @@ class CallContext:
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""
         policy = self.policy
-        return status in policy.retry_status or (
-            bool(policy.unsafe_status)
-            and status in policy.unsafe_status.get(self.request.method, ())
+        return (
+            status in policy.retry_status
+            or policy.retry_if is not None
+            or (
+                bool(policy.unsafe_status)
+                and status in policy.unsafe_status.get(self.request.method, ())
+            )
         )
 
     def note(self, connection: Connection, attempt: int, what: str) -> None:

@@ -1,13 +1,13 @@
 """Drives one call: runs attempts, tells `core.call` what became of them, does what it says.
 
-Usually one attempt, alone. A suspect one gets company: all are stepped in the same thread or
-task, the first answer wins and the others are ended at once.
+Usually one attempt, alone. One that is suspect, or late and to be hedged, gets company: all are
+stepped in the same thread or task, the first answer wins and the others are ended at once.
 """
 
 from __future__ import annotations
 
 from outlast import events
-from outlast.core.call import Accept, Failure, GiveUp, Next, Try
+from outlast.core.call import Accept, Failure, GiveUp, Next, Repeat, Try
 from outlast.core.classify import Progress, parse_retry_after
 from outlast.errors import TransportFailure
 from outlast.http.announcing import answered, attempt_failed, failed
@@ -16,6 +16,7 @@ from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
 from outlast.http.engine import Engine
 from outlast.http.message import Request
+from outlast.http.paced import PacedAttempt, attempt_of
 from outlast.http.ways import DIRECTLY
 from outlast.net.dial import errno_of
 from outlast.net.run import Strands, sleep_until
@@ -30,7 +31,7 @@ async def run_call(engine: Engine, request: Request) -> Answer:
     way = engine.settings.way
     call = CallContext(engine, request if way is DIRECTLY else way.request(request))
     call.service.request(call.report.started)
-    first = Attempt(call, 0)
+    first = attempt_of(call, 0)
     try:
         outcome = await first.go()
         if outcome is Outcome.ANSWERED and not call.doubts(first.status):
@@ -67,6 +68,7 @@ class _Driver:
             step = await self._tell(first, outcome)
             while True:
                 if isinstance(step, Accept) and step.number in self.answers:
+                    self._overtake()
                     return self.answers.pop(step.number)
                 if isinstance(step, (Accept, GiveUp)):
                     raise self.failures[step.number]
@@ -91,7 +93,16 @@ class _Driver:
     async def _start(self, step: Try) -> None:
         if step.at > self.call.now():
             await sleep_until(step.at)
-        self.attempts[step.number] = Attempt(self.call, step.number, place=self._take_place())
+        hedge = step.rule is Repeat.HEDGE  # what it stands beside is not doubted
+        place = not hedge and self._take_place()
+        started = self.attempts[step.number] = attempt_of(self.call, step.number, place=place)
+        started.headers = self.call.repeats.headers()
+
+    def _overtake(self) -> None:
+        """An answer is there: so long at least the attempts would have taken that are out."""
+        for each in self.attempts.values():
+            if isinstance(each, PacedAttempt):
+                each.overtaken()
 
     def _take_place(self) -> bool:
         """A suspect connection gives its place in the pool to the attempt beside it."""
@@ -120,17 +131,27 @@ class _Driver:
 
     async def _tell(self, attempt: Attempt, outcome: Outcome) -> Next:
         if not self.call.request.body.replayable:
-            self.call.machine.consumed()
+            self.call.repeats.machine.consumed()
         if outcome is Outcome.SUSPECT:
             return self._suspect(attempt)
+        if outcome is Outcome.LATE:
+            return self._late(attempt)
         del self.attempts[attempt.number]
         if outcome is Outcome.FAILED:
             return self._failed(attempt)
         return await self._answered(attempt)
 
     def _suspect(self, attempt: Attempt) -> Next:
-        step = self.call.machine.suspect(attempt.number, self.call.now())
+        step = self.call.repeats.suspect(attempt.number, self.call.now())
         self._note(attempt, f"suspect: {attempt.evidence}", step)
+        return step
+
+    def _late(self, attempt: Attempt) -> Next:
+        now = self.call.now()
+        assert isinstance(attempt, PacedAttempt)
+        assert attempt.sent_at is not None
+        step = self.call.repeats.late(attempt.number, attempt.sent_at, now)
+        self._note(attempt, f"late: no answer after {now - attempt.sent_at:.3f} s", step)
         return step
 
     def _failed(self, attempt: Attempt) -> Next:
@@ -141,8 +162,9 @@ class _Driver:
         before = self.call.report.progress
         if attempt.progress is Progress.NOT_SENT and before is not Progress.NOT_SENT:
             failure.message = f"{failure.message}, but an earlier attempt was: {before}"
-        step = self.call.machine.failed(
+        step = self.call.repeats.failed(
             attempt.number,
+            failure,
             Failure(
                 attempt.progress,
                 final=failure.final,
@@ -167,7 +189,7 @@ class _Driver:
         if head.status in (429, 503):
             wall_clock = call.engine.network.wall_clock()
             wait = parse_retry_after(head.header(b"retry-after"), wall_clock)
-        step = call.machine.answered(attempt.number, head.status, wait, call.now())
+        step = call.repeats.answered(attempt.number, head, wait, call.now())
         attempt.heard_out(wait or 0.0)
         if attempt.number or not isinstance(step, Accept) or call.doubts(head.status):
             self._note(attempt, f"answered {head.status}", step)
