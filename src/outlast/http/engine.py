@@ -23,6 +23,7 @@ from outlast import events
 from outlast.core.probe import Probed
 from outlast.http.announcing import closed
 from outlast.http.connection import Connection, Lease
+from outlast.http.holding import held
 from outlast.http.message import Route
 from outlast.http.pool import Pool
 from outlast.http.proxy import beyond
@@ -35,6 +36,7 @@ from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy
 from outlast.service.check_kinds import CheckWay
+from outlast.service.holdings import join
 from outlast.service.table import Service, service_of
 from outlast.target import Origin, Target, target_of
 
@@ -82,6 +84,7 @@ class Engine:
             # import the same, because a thread that it does not have holds the module's lock.
             importlib.import_module("outlast.http.h2")
         _engines.add(self)
+        join(self, network, held)
         # Those met last, and those before: a request's own is found without a lock or an order.
         self._services: dict[Origin, Service] = {}
         self._older: dict[Origin, Service] = {}

@@ -228,6 +228,11 @@ class Pool:
 
     # -- for people and tests --------------------------------------------------------------
 
+    def look(self) -> tuple[list[Connection], list[Connection]]:
+        """The idle, and those in use."""
+        with self._lock:
+            return list(self._by_age), list(self._busy)
+
     @property
     def crowded(self) -> bool:
         """Whether anybody stands in line."""

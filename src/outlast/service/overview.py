@@ -14,6 +14,7 @@ from outlast.net.address import Address
 from outlast.net.kernel import kernel
 from outlast.net.seam import Network
 from outlast.service.checks import ActiveChecks
+from outlast.service.holdings import Sums, holdings
 from outlast.service.service import Service
 from outlast.service.snapshot import EndpointSnapshot, Snapshot, TargetSnapshot
 from outlast.service.table import services_of
@@ -29,11 +30,14 @@ def snapshot(network: Network | None = None) -> Snapshot:
     world = kernel() if network is None else network
     now = world.now()
     services = sorted(services_of(world), key=lambda service: service.target.text)
-    return Snapshot(at=now, targets=tuple(_target(service, now) for service in services))
+    sums = holdings(world)
+    return Snapshot(at=now, targets=tuple(_target(service, now, sums) for service in services))
 
 
-def _target(service: Service, now: float) -> TargetSnapshot:
-    endpoints = service.look(lambda roster: tuple(_endpoint(service, each, now) for each in roster))
+def _target(service: Service, now: float, sums: Sums | None) -> TargetSnapshot:
+    endpoints = service.look(
+        lambda roster: tuple(_endpoint(service, each, now, sums) for each in roster)
+    )
     return TargetSnapshot(
         target=service.target.text,
         endpoints=endpoints,
@@ -44,10 +48,15 @@ def _target(service: Service, now: float) -> TargetSnapshot:
     )
 
 
-def _endpoint(service: Service, each: Endpoint[Address], now: float) -> EndpointSnapshot:
+def _endpoint(
+    service: Service, each: Endpoint[Address], now: float, sums: Sums | None
+) -> EndpointSnapshot:
     health, member = each.health, each.member
     out = health.standing is not Standing.IN
     check, why = _check(service.checks, each.key)
+    held = idle = None
+    if sums is not None:
+        held, idle = sums.get((service, each.key), (0, 0))
     return EndpointSnapshot(
         address=str(each.key),
         standing=health.standing.value,
@@ -66,6 +75,8 @@ def _endpoint(service: Service, each: Endpoint[Address], now: float) -> Endpoint
         last_success=None if health.last_success == -math.inf else health.last_success,
         check=check,
         check_why=why,
+        connections=held,
+        idle=idle,
     )
 
 

@@ -21,6 +21,7 @@ from types import TracebackType
 from outlast import events
 from outlast.core.classify import Progress
 from outlast.events import KINDS, CallFinished, OutlastEvent
+from outlast.service.overview import snapshot as table_now
 from outlast.service.snapshot import Snapshot
 from outlast.telemetry.labels import OTHER, Labels, method_label
 from outlast.telemetry.measures import MEASURES, REQUEST, Measure
@@ -56,7 +57,7 @@ IN_SPANS = frozenset(KINDS) - {
 def subscribe(
     *,
     meter_provider: metrics.MeterProvider | None = None,
-    snapshot: Callable[[], Snapshot] | None = None,
+    snapshot: Callable[[], Snapshot] | None = table_now,
     addresses: bool = False,
     requests: bool = True,
     spans: bool = True,
@@ -65,7 +66,7 @@ def subscribe(
     a second one counts everything again.
 
     meter_provider: None for the global one.
-    snapshot: `outlast.snapshot`, called at each collection, for the gauges of the endpoint table.
+    snapshot: called at each collection, for the gauges of the endpoint table; `outlast.snapshot`.
         None: there are none.
     addresses: counters have endpoints' addresses too. Their series stay until the program ends,
         also those of endpoints that have left: for sets of endpoints that hardly change.

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from outlast import events
 from outlast.events import KINDS, OutlastEvent
+from outlast.service.overview import snapshot as table_now
 from outlast.service.snapshot import Snapshot
 from outlast.telemetry.labels import Labels
 from outlast.telemetry.measures import MEASURES, Measure
@@ -34,12 +35,14 @@ MULTI_PROCESS = ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir")
 
 
 def subscribe(
-    registry: CollectorRegistry = REGISTRY, *, snapshot: Callable[[], Snapshot] | None = None
+    registry: CollectorRegistry = REGISTRY,
+    *,
+    snapshot: Callable[[], Snapshot] | None = table_now,
 ) -> PrometheusMetrics:
     """Count and time what happens from now on, until the result is cancelled.
 
     registry: where the metrics are registered; once each, or its ValueError is raised.
-    snapshot: `outlast.snapshot`, called at each scrape, for the gauges of the endpoint table.
+    snapshot: called at each scrape, for the gauges of the endpoint table; `outlast.snapshot`.
         None: there are none.
 
     Thread-safe.
