@@ -29,7 +29,6 @@ REASONS: Mapping[str, str] = {
     "brackets": "An IPv6 address through a proxy",
     "early": "An answer before the request's end",
     "farewell": "A server that leaves (GOAWAY)",
-    "forwarding": "Connections to a proxy",
     "no_status": "A response without a status",
     "own_errors": "An error of a library below",
     "redial": "A connection that ends in its handshake",

@@ -12,8 +12,6 @@ SOCKSIO = "socksio.ProtocolError, socksio.ProtocolError"
 ERRORS = "ProxyError, ProxyError"
 ASKED = "SOCKS5 127.0.0.1"
 NAMED = "GET http://xn--bcher-kva.test/1"
-SHOP, OTHER = "GET http://shop.test", "GET http://other.test"
-ORIGINS = "GET /1 | GET /1 | GET /2 | GET /2"
 
 CASES: Mapping[str, Better | Sequence[Better]] = {
     **dict.fromkeys(
@@ -37,12 +35,7 @@ CASES: Mapping[str, Better | Sequence[Better]] = {
     "odd_names_http": Better(
         "brackets",
         f"200, 200 | {NAMED} | GET http://::1/2 | GET /1 | GET /2",
-        f"200, 200 | {NAMED}, GET http://[::1]/2 | GET /1 | GET /2",
-    ),
-    "two_origins_forwarded": Better(
-        "forwarding",
-        f"200, 200, 200, 200 | {SHOP}/1, {SHOP}/2 | {OTHER}/1, {OTHER}/2 | {ORIGINS}",
-        f"200, 200, 200, 200 | {SHOP}/1, {OTHER}/1, {SHOP}/2, {OTHER}/2 | {ORIGINS}",
+        f"200, 200 | {NAMED} | GET http://[::1]/2 | GET /1 | GET /2",
     ),
 }
 

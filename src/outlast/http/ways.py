@@ -54,8 +54,9 @@ DIRECTLY = Way()
 
 @dataclass(frozen=True, slots=True)
 class HttpProxy(Way):
-    """http:// requests are forwarded by the proxy, which shares its connections among all their
-    origins; https:// goes through a tunnel per origin.
+    """http:// requests are forwarded by the proxy, https:// goes through a tunnel. A connection is
+    for one origin in either case: proxies are about that send all of a connection's requests where
+    the first one went, though each names its own origin (RFC 9112 section 3.2.2).
 
     `origin`: the proxy's; https means TLS to the proxy, with the context that `context` makes.
     `headers`: for the proxy alone, with its credentials.
@@ -64,20 +65,13 @@ class HttpProxy(Way):
     origin: Origin = dataclasses.field(kw_only=True)
     headers: Headers = dataclasses.field(kw_only=True, repr=False)
     context: Callable[[], ssl.SSLContext] = dataclasses.field(kw_only=True)
-    shared: Route = dataclasses.field(init=False)  # by all requests that are forwarded
-
-    def __post_init__(self) -> None:
-        route = Route(Origin("http", self.origin.host, self.origin.port), self.origin.host)
-        object.__setattr__(self, "shared", route)
 
     def request(self, request: Request) -> Request:
         """See `Way.request`: in absolute form, with the proxy's headers, if it is forwarded."""
         if not self.forwards(request.route):
             return request
         return request._replace(
-            route=self.shared,
-            target=_absolute(request),
-            headers=merged(self.headers, request.headers),
+            target=_absolute(request), headers=merged(self.headers, request.headers)
         )
 
     def opening(self, route: Route) -> Opening | None:
