@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness differential fuzz churn bench bench-speed bench-incident bench-simnet clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -63,6 +63,9 @@ liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and
 	  probes.py liveness_http.py liveness_matrix.py lossy_lines.py is_it_me.py watch_cost.py)
 	OUTLAST_FULL=1 $(BIN)/python -m pytest tests/fire/test_lossy_lines.py
 	$(BIN)/python -m tests.fire.posts
+
+routing: $(VENV)/.dev  ## whom a request goes to, in figures: each of seeds 1 to 20 at full length; 20 minutes
+	OUTLAST_FULL=1 $(BIN)/python -m pytest $(CROWD) --timeout=600 tests/fire/test_routing.py
 
 fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZZ_ARGS='--seconds 600'; stops at the first that breaks an invariant
 	$(BIN)/python -m tests.fire $(FUZZ_ARGS)

@@ -71,3 +71,23 @@ async def shout(
 async def broken(*_: object) -> None:
     """An ASGI application that fails."""
     raise LookupError("no such order")
+
+
+_mood = [200, 0.01]  # status, seconds: of this pod's process
+
+
+async def moody(
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+) -> None:
+    """An ASGI application that answers as it was last told to: /mood/503/0.1."""
+    told = scope["path"].split("/")
+    if told[1] == "mood":
+        _mood[:] = [int(told[2]), float(told[3])]
+    status, seconds = _mood
+    await asyncio.sleep(seconds)
+    answered = 200 if told[1] == "mood" else int(status)
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": answered, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
