@@ -84,7 +84,7 @@ def test_equal_pods_share_equally_and_a_slow_one_is_given_little(
 
     async def main(ask: Ask) -> None:
         start = shop.counted()
-        await crowd(ask, 4000 if FULL else 1200)
+        await crowd(ask, 4000 if FULL else 2400)
         equal = shop.counted()
         await shop.feels(0, 200, 0.2)
         begun = shop.counted()
