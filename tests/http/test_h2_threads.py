@@ -324,7 +324,7 @@ async def test_nobody_shares_a_connection_while_its_peer_is_asked(
     wait at a time. Whoever comes meanwhile is served elsewhere, or after it."""
     asking, answer = threading.Event(), anyio.Event()
 
-    async def probed(network: Network, streams: Sequence[Stream]) -> list[Probed]:
+    async def probed(network: Network, streams: Sequence[Stream], _: float) -> list[Probed]:
         asking.set()
         while not answer.is_set():
             await Wait(((streams[0], READ),), network.now() + 0.01)

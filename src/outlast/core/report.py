@@ -80,7 +80,8 @@ class Report:
         if len(self.events) >= MAX_EVENTS:
             del self.events[FIRST_KEPT]
             self.dropped += 1
-        self._progress = max(self._progress, progress)
+        if progress > self._progress:
+            self._progress = progress
         number = self.attempt if attempt is None else attempt
         self.events.append(
             Event(now - self.started, number, phase, what, address, local_port, errno, progress)

@@ -23,21 +23,23 @@ MAX_HEAD = 100 * 1024  # httpcore's limit for a response head
 CHUNK = 65_536
 JOIN = 65_536  # up to this size head and body leave in one piece
 END = h11.EndOfMessage()
+OVER = (None,)  # owed to h11: that an exchange is over. All that lie idle share it
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})  # of a body, RFC 9112 section 6
 
 
 class _Before(NamedTuple):
     """A request as the caller gave it, and as h11 has found it valid. `bare`: no field of it
-    announces a body."""
+    announces a body. `fields`: what h11 has written of it behind method and target."""
 
     method: str
     headers: Headers
     event: h11.Request
     bare: bool
+    fields: bytes
 
 
 # No list of header fields equals its.
-_NONE = _Before("", (), h11.Request(method="GET", target="/", headers=[("host", "")]), bare=True)
+_NONE = _Before("", (), h11.Request(method="GET", target="/", headers=[("host", "")]), True, b"")
 
 
 class H1Exchange:
@@ -45,8 +47,8 @@ class H1Exchange:
 
     __slots__ = (
         "_before",
-        "_ending",
         "_h11",
+        "_owed",
         "_queue",
         "_stream",
         "_whole",
@@ -64,9 +66,9 @@ class H1Exchange:
     def __init__(self, stream: Stream) -> None:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._stream = stream
-        self._queue: list[bytes | memoryview] = []
+        self._queue: tuple[bytes | memoryview, ...] = ()  # the empty one is shared by all
         self._before = H1Exchange._latest
-        self._ending = False  # the end of a request without a body is h11's to hear of yet
+        self._owed: tuple[h11.Event | None, ...] = ()  # what h11 is to hear of when it has left
         self._whole = True  # all that was queued has been handed over
         self.ended = False
         self.begun = False
@@ -74,61 +76,88 @@ class H1Exchange:
         self.mark = 0
 
     def start(self, method: str, target: bytes, headers: Headers) -> None:
-        """See `Exchange.start`."""
+        """See `Exchange.start`. What h11 need not judge first it hears of when it has left: while
+        the server works."""
         self.begun = False
         self.sent = False
         self.mark = self._stream.written
-        self._ending = False
-        self._queue = [self._h11.send(self._event(method, target, headers)) or b""]
         self._whole = False
-
-    def _event(self, method: str, target: bytes, headers: Headers) -> h11.Request:
-        """The request for h11. What it has found valid before it need not look at again."""
         before = self._before if self._before.headers == headers else H1Exchange._latest
-        known = before.headers == headers
-        if known and before.method == method and before.event.target == target:
-            self._before = before
-            return before.event
-        fields: Any = before.event.headers if known else list(headers)
-        event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
-        given = before.headers if known else list(headers)
-        bare = before.bare if known else not any(name in FRAMING for name, _ in event.headers)
-        self._before = H1Exchange._latest = _Before(method, given, event, bare)
-        return event
+        if before.headers == headers:
+            self._start_alike(before, method, target)
+        else:
+            self._start_new(method, target, headers)
+
+    def _start_new(self, method: str, target: bytes, headers: Headers) -> None:
+        self._tell()
+        given: Any = list(headers)
+        event = h11.Request(method=method.encode("ascii"), target=target, headers=given)
+        head = self._h11.send(event)
+        self._queue = (head,)
+        bare = not any(name in FRAMING for name, _ in event.headers)
+        fields = head[len(event.method) + 1 + len(event.target) :]
+        self._before = H1Exchange._latest = _Before(method, given, event, bare, fields)
+
+    def _start_alike(self, before: _Before, method: str, target: bytes) -> None:
+        """Header fields that h11 has found valid, and has written, it need not look at again."""
+        event = before.event
+        if before.method != method or event.target != target:
+            fields: Any = event.headers
+            event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
+            before = before._replace(method=method, event=event)
+            H1Exchange._latest = before
+        self._before = before
+        self._queue = (b"%b %b%b" % (event.method, event.target, before.fields),)
+        self._owed += (event,)
+
+    def _tell(self) -> None:
+        """Have h11 hear of what has left, and of what was over before that."""
+        owed, self._owed = self._owed, ()
+        for event in owed:
+            if event is None:
+                self._h11.start_next_cycle()
+            else:
+                self._h11.send(event)
 
     def data(self, chunk: bytes) -> None:
         """See `Exchange.data`."""
-        self._queue.extend(self._h11.send_with_data_passthrough(h11.Data(data=chunk)) or ())
+        self._tell()
+        self._queue += tuple(self._h11.send_with_data_passthrough(h11.Data(data=chunk)) or ())
 
     def end(self) -> None:
         """See `Exchange.end`."""
-        if self._before.bare:  # nothing to write: h11 may hear of it while the server works
-            self._ending = True
+        if self._before.bare:  # nothing to write
+            self._owed += (END,)
             return
+        self._tell()
         end = self._h11.send(END)
         if end:
-            self._queue.append(end)
+            self._queue += (end,)
 
     def push(self) -> bool:
         """See `Exchange.push`."""
-        queue, stream = self._queue, self._stream
         self._whole = False
-        if len(queue) > 1 and sum(map(len, queue)) <= JOIN:
-            queue[:] = [b"".join(queue)]
-        while queue:
-            count = stream.send(queue[0])
+        try:
+            self._whole = self._hand_over()
+        finally:
+            if self._owed:
+                self._tell()
+        return self._whole
+
+    def _hand_over(self) -> bool:
+        stream = self._stream
+        if len(self._queue) > 1 and sum(map(len, self._queue)) <= JOIN:
+            self._queue = (b"".join(self._queue),)
+        while self._queue:
+            first, *rest = self._queue
+            count = stream.send(first)
             if not count:
                 return False
             self.sent = True
-            if count == len(queue[0]):
-                del queue[0]
-            else:
-                queue[0] = memoryview(queue[0])[count:]
-        self._whole = stream.flush()
-        if self._ending:
-            self._ending = False
-            self._h11.send(END)
-        return self._whole
+            if count < len(first):
+                rest.insert(0, memoryview(first)[count:])
+            self._queue = tuple(rest)
+        return stream.flush()
 
     def pull(self) -> bool:
         """See `Exchange.pull`."""
@@ -186,10 +215,9 @@ class H1Exchange:
             return False
         if self.ended or self._h11.trailing_data[0]:  # bytes after the response: whose are they?
             return False
-        try:
-            self._h11.start_next_cycle()
-        except h11.LocalProtocolError:  # one side is not done, or has said that it will close
-            return False
+        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+            return False  # one side is not done, or has said that it will close
+        self._owed = OVER
         return True
 
     def hand_over(self) -> bytes:

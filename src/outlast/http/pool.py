@@ -39,6 +39,7 @@ class Pool:
         self._lock = self.in_use.lock
         self._count = 0
         self._idle = Idle()
+        self._due = -math.inf  # nothing that is idle expires before; there may be nothing
         self._by_age = self._idle.by_age
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
         self._busy, self._shared = self.in_use.busy, self.in_use.shared
@@ -248,7 +249,7 @@ class Pool:
     # -- under the lock --------------------------------------------------------------------
 
     def _take(self, want: Want, now: float) -> tuple[Connection | Grant | None, list[Connection]]:
-        dead = self._expired(now)
+        dead = self._expired(now) if now >= self._due else []
         if self._queue:
             return None, dead
         full = self._count >= self._limits.max_connections
@@ -336,9 +337,14 @@ class Pool:
         return None
 
     def _expired(self, now: float) -> list[Connection]:
-        dead = self._idle.expired(now - self._limits.idle_expiry) if self._by_age else []
+        """Remove the idle that have expired; by the oldest of the others it is known how long there
+        is nothing to be looked for, because whatever is laid down later expires later."""
+        dead = self._idle.expired(now - self._limits.idle_expiry)
         for _ in dead:
             self._free_place()
+        oldest = next(iter(self._by_age), None)
+        if oldest is not None:
+            self._due = oldest.idle_since + self._limits.idle_expiry
         return dead
 
     def _settle(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:

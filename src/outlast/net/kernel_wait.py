@@ -71,6 +71,8 @@ def wait_in_thread(wait: Wait) -> Ready:
     interests, until = wait.interests, wait.until
     if len(interests) == 1 and interests[0][1]:  # what nearly every request waits for
         return _await_one(interests, until)
+    if not interests and until == -math.inf:  # the turn of others, which threads need not be given
+        return ()
     waiters = [source for source, _ in interests if isinstance(source, KernelWaiter)]
     while True:
         timeout = _timeout(until)
