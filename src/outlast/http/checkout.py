@@ -18,6 +18,7 @@ from outlast.http.announcing import opened, pool_waited, reused
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
 from outlast.http.redial import dial_again
+from outlast.http.seating import ABANDONED, Seating
 from outlast.http.tickets import Grant, Ticket, Want
 from outlast.net.address import UNIX, Address
 from outlast.net.dial import DialRequest
@@ -28,8 +29,6 @@ from outlast.service.announce import dial_teller
 
 __all__ = ["Checkout", "check_out"]
 
-# Seconds between looks for places that garbage-collected answers held, and for a dial of one's own.
-ABANDONED = 1.0
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
@@ -44,21 +43,44 @@ def check_out(call: CallContext, attempt: int, *, place: bool) -> Awaitable[Leas
     if call.request.trace is not None:
         from outlast.http.traced import TracedCheckout
 
-        return TracedCheckout(call, attempt, call.request.trace).run(place)
-    checkout = Checkout(call, attempt)
+        checkout: Checkout = TracedCheckout(call, attempt, call.request.trace)
+    else:
+        checkout = Checkout(call, attempt)
+    if call.service.circuits is not None:
+        return checkout.sit(Seating(call, attempt, call.service.circuits), place)
     return checkout.choose(place) if call.service.chooses else checkout.run(place)
 
 
 class Checkout:
     """One attempt's way to a connection; see `check_out`."""
 
-    __slots__ = ("attempt", "call", "engine", "order")
+    __slots__ = ("attempt", "call", "engine", "order", "seating")
 
     def __init__(self, call: CallContext, attempt: int) -> None:
         self.call = call
         self.engine = call.engine
         self.attempt = attempt
         self.order: Sequence[Address] = ()
+        self.seating: Seating | None = None  # where the target has circuit limits
+
+    async def sit(self, seating: Seating, place: bool) -> Lease:
+        """The same under circuit limits: first a seat, then a connection."""
+        self.seating = seating
+        lease: Lease | None = None
+        try:
+            try:
+                self.order = await seating.order()
+            except BaseException:
+                if place:
+                    self.engine.free_place(self.call.epoch)
+                raise
+            lease = await (self.choose(place) if self.call.service.chooses else self.run(place))
+            return await seating.seated(lease)
+        except BaseException:
+            seating.leave()
+            if lease is not None:
+                self.engine.put_back(lease.connection)
+            raise
 
     async def choose(self, place: bool) -> Lease:
         """The same of several endpoints: one on trial that was not used is due again."""
@@ -75,7 +97,7 @@ class Checkout:
         call, engine = self.call, self.engine
         if call.service.departures:  # whoever has looked the name up, they are to go
             engine.retire_departed(call.service)
-        order = self.order = call.endpoints()
+        order = self.order = self.order or call.endpoints()
         if place:
             return await self._dial(order)
         if call.generation != engine.generation:
@@ -207,22 +229,32 @@ class Checkout:
     async def _dial_in(self, order: Sequence[Address]) -> Lease:
         call, engine = self.call, self.engine
         call.report.attempt = self.attempt
+        seating = self.seating
         try:
+            if seating is not None:
+                order = seating.dial(order)
             won, request = await dial_again(call, functools.partial(self._request, order=order))
         except BaseException:
+            if seating is not None:
+                seating.dialled(None)
             engine.free_place(call.epoch, call.request.route)
             raise
         connection, *spare = (
             self._connection(stands.stream, stands.rtt, request.plan)
             for stands in (won, *won.spare)
         )
+        if seating is not None:
+            seating.dialled(connection)
         engine.close(engine.pool.adopt(connection, call.now()))
         if events.listening:
             opened(call, won)
         if call.service.departures:
             engine.retire_departed(call.service)
         for other in spare:
-            engine.offer(other)
+            if seating is None or seating.keeps(other):
+                engine.offer(other)
+            else:
+                engine.close((other,))
         if call.generation != engine.generation:
             engine.retire(connection, "closed")
             raise self._closed()

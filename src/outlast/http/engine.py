@@ -126,7 +126,10 @@ class Engine:
             for connection in chain(*self._inherited.pop().drain()):
                 connection.stream.close()
         while self._abandoned:
-            self.discard(self._abandoned.popleft())
+            lease = self._abandoned.popleft()
+            self.discard(lease)
+            if lease.seat is not None:
+                lease.seat.leave(self.network.now())
 
     def abandon(self, lease: Lease) -> None:
         """An answer was garbage-collected unfinished. No lock may be taken here."""
@@ -216,8 +219,10 @@ class Engine:
             connection.stream.close()
             self._tell((connection,), "unwanted")
 
-    def _tell(self, connections: Iterable[Connection], reason: str = "") -> None:
+    def _tell(self, connections: Sequence[Connection], reason: str = "") -> None:
         """Those connections have been closed."""
+        for berth in filter(None, [each.berth for each in connections]):
+            berth.leave()
         if events.listening:
             closed(self, connections, reason)
 
@@ -229,9 +234,7 @@ class Engine:
             connection, reusable=reusable, now=self.network.now()
         ):
             connection.stream.close()
-            if events.listening:
-                reason = "peer" if whole else "unfinished"
-                closed(self, (connection,), "" if reusable else reason)
+            self._tell((connection,), "" if reusable else "peer" if whole else "unfinished")
 
     def _keep(self, connection: Connection, *, reusable: bool) -> bool:
         """Give a connection back to the pool; False if it is to be closed."""

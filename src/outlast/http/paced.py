@@ -12,6 +12,7 @@ import math
 
 from outlast.core.classify import Progress, answer_fault
 from outlast.errors import TransportFailure
+from outlast.http.answer import MUTE
 from outlast.http.attempt import Attempt, Outcome
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Lease
@@ -23,6 +24,7 @@ from outlast.net.run import Resumable
 __all__ = ["PacedAttempt", "attempt_of"]
 
 TOO_MANY = 429  # told at once, and no measure of what an answer takes (RFC 6585)
+TOO_MUCH = frozenset({TOO_MANY, 503})  # of work, by an endpoint's own word
 
 
 def attempt_of(call: CallContext, number: int, *, place: bool = False) -> Attempt:
@@ -89,8 +91,22 @@ class PacedAttempt(Attempt):
         is one that took no work."""
         if self.sent_at is None:
             self.sent_at = self.call.now()
+        assert self.lease is not None
+        self._timed_seat(self.lease, self.sent_at)
         if answer_fault(self.status) is None and self.status != TOO_MANY:
             self.overtaken()
+
+    def _timed_seat(self, lease: Lease, sent_at: float) -> None:
+        """What a limit that finds itself learns of."""
+        seat = lease.seat
+        if seat is not None:
+            seat.seconds = self.call.now() - sent_at
+            seat.refused = self.status in TOO_MUCH
+
+    def _blame(self, lease: Lease, failure: TransportFailure) -> None:
+        if lease.seat is not None and failure.kind in MUTE:
+            lease.seat.refused = True
+        super()._blame(lease, failure)
 
     def overtaken(self) -> None:
         """An attempt that is not the call's first, which was sent, counts nothing."""

@@ -31,6 +31,7 @@ from outlast.net.seam import Network
 from outlast.service.announce import Panic, announce, announce_members, exhausted
 from outlast.service.check_kinds import CheckWay
 from outlast.service.checks import ActiveChecks
+from outlast.service.circuits import Circuits
 from outlast.service.order import Order
 from outlast.service.response_times import ResponseTimes
 from outlast.service.turn import Turn
@@ -60,10 +61,10 @@ class Service:
         self.calls = 0
         self.departures = 0  # how often an endpoint has left the target
         self._times: ResponseTimes | None = None
+        self.circuits: Circuits | None
         self.held_back: dict[Repeat, int] = {}  # by dry runs: repeats that were not made
         self.told = target.settings  # None: by default
         self.checks: ActiveChecks | None = None
-        self.circuits: None = None
         self._panic = Panic(target.text)
         self._settle(target.settings or DEFAULTS, target.members, now)
 
@@ -92,6 +93,9 @@ class Service:
             settings.balance, settings.health, self._rng, zone=settings.zone
         )
         self._roster.resolved(members, now)
+        limits, self.circuits = settings.circuit, None
+        if limits is not None:
+            self.circuits = Circuits(self.target.text, limits)
         self._know([member.key for member in members])
 
     def check(self, network: Network, way: CheckWay) -> None:
@@ -116,8 +120,9 @@ class Service:
         """In the child of a fork: what was learnt stays, locks that others held do not."""
         self._lock = Lock()
         self.memory.renew()
-        if self._times is not None:
-            self._times.renew()
+        for each in (self._times, self.circuits):
+            if each is not None:
+                each.renew()
 
     # -- endpoints -------------------------------------------------------------------------
 
@@ -195,6 +200,8 @@ class Service:
                 del self._tolerances[gone]
             self._doubted.intersection_update(addresses)
             panic = self._panic.look(self._roster, now)
+        if self.circuits is not None:
+            self.circuits.forget(left)
         if self.checks is not None and (joined or left):
             self.checks.changed()
         announce_members(self.target.text, joined, left, now)
