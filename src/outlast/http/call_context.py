@@ -10,16 +10,19 @@ import math
 from collections.abc import Sequence
 
 from outlast.core.deadline import NEVER, Deadline, Stopwatch
+from outlast.core.health_plan import Rule
 from outlast.core.report import Report
 from outlast.http.announcing import suspected
 from outlast.http.connection import Connection
 from outlast.http.engine import Engine
+from outlast.http.hash_key import hash_key
 from outlast.http.message import BytesBody, Request
 from outlast.http.pace import Pace, paced
 from outlast.http.repeats import Repeats
 from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
 from outlast.policy import KEEPALIVE, USER_TIMEOUT
+from outlast.service.dry_run import DryRun
 from outlast.service.table import Service
 
 __all__ = ["CallContext"]
@@ -36,6 +39,7 @@ class CallContext:
         "engine",
         "epoch",
         "generation",
+        "health",
         "now",
         "order",
         "pace",
@@ -58,6 +62,10 @@ class CallContext:
         self.request = request
         self.policy = request.policy
         self.service: Service = engine.service(request.route.origin)
+        self.health: Service | DryRun = self.service  # who is told what is met
+        if self.policy.dry_run:
+            rules = frozenset(rule for rule in self.policy.dry_run if isinstance(rule, Rule))
+            self.health = DryRun(self.service, rules)
         self.now = engine.network.now
         now = self.now()
         deadline = self.policy.deadline
@@ -114,7 +122,11 @@ class CallContext:
     def endpoints(self) -> Sequence[Address]:
         """The endpoints, the one first that is picked for the next attempt; those that the call
         has tried come last."""
-        self.order = self.service.order(self.now(), avoid=self.tried, repeatable=self.repeatable)
+        service = self.service
+        hashed = hash_key(service.settings.balance, self.request) if service.chooses else None
+        self.order = service.order(
+            self.now(), avoid=self.tried, hashed=hashed, repeatable=self.repeatable
+        )
         return self.order
 
     @property
@@ -137,7 +149,7 @@ class CallContext:
     def suspect(self, connection: Connection, since: float, why: str) -> None:
         """There is evidence against the peer of a connection, that began at `since`."""
         suspected(self, connection, why)
-        self.service.suspect(connection.address, self.now())
+        self.health.suspect(connection.address, self.now())
         if connection.session is not None:
             connection.expires = -math.inf  # its streams go on, and no new one joins them
             connection.doom = connection.doom or "suspect"

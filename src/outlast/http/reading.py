@@ -51,17 +51,13 @@ def read_request(
     method = request.method
     if not method.isascii():
         raise TypeError(f"method {method!r} is no ASCII text")
+    route = _route(scheme, host, port, extensions.get("sni_hostname") or host)
+    target = extensions.get("target", url.raw_path)
+    timeouts = _timeouts(extensions.get("timeout"), policy)
+    safe = _safe(method, headers, policy)
+    # By position: by name it would take twice the time.
     return Request(
-        route=_route(scheme, host, port, extensions.get("sni_hostname") or host),
-        method=method,
-        target=extensions.get("target", url.raw_path),
-        headers=headers,
-        body=body,
-        timeouts=_timeouts(extensions.get("timeout"), policy),
-        policy=policy,
-        safe=_safe(method, headers, policy),
-        given=request,
-        family=family,
+        route, method, target, headers, body, timeouts, policy, safe, None, request, family
     )
 
 
