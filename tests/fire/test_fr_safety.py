@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
 import httpx
 import pytest
 
+from outlast import Policy
 from outlast.testing import Request, SimNet
 from tests.fire.servers import keeping
 from tests.fire.worlds import URL, cluster, connecting, pods_of, report
@@ -106,3 +108,32 @@ def test_fr53_without_retries_it_is_written_once(method: str, fault: str) -> Non
             pass
     arrived = sum(pod.counts()["ids"].get("once", 0) for pod in pods_of(net))
     assert arrived == 1
+
+
+@pytest.mark.incident("FR-58")
+@pytest.mark.parametrize("within", ["a body", "its repeats", "a dial"])
+def test_fr58_a_deadline_ends_it_on_time(within: str) -> None:
+    """A byte a second, each read within its timeout; answers that are repeated, each in its time;
+    or nobody there: two seconds are two seconds."""
+
+    async def trickle(reader: Any, writer: Any) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            if within == "its repeats":
+                await asyncio.sleep(0.9)
+                writer.write(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n")
+                continue
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 60\r\n\r\n")
+            for _ in range(60):
+                writer.write(b"x")
+                await asyncio.sleep(1.0)
+
+    net = cluster(1, serves=trickle)
+    if within == "a dial":
+        net.nodes["a"].power_off()
+    with connecting(net, timeout=30.0, policy=Policy(deadline=2.0, attempts=9)) as client:
+        if within == "its repeats":
+            assert ask(client, "GET", "one").status_code == 503
+        else:
+            with pytest.raises((httpx.ReadTimeout, httpx.ConnectTimeout)):
+                ask(client, "GET", "one")
+        assert net.elapsed() <= 2.001
