@@ -91,7 +91,7 @@ class Answer(Watching):
     def _broken(self, lease: Lease, failure: TransportFailure) -> None:
         failure.report = self.report
         if failure.kind in MUTE and not failure.ours:
-            self.call.service.overdue(lease.address, self.call.now())
+            self.call.health.overdue(lease.address, self.call.now())
         self._drop()
         if events.listening and not self._held:  # the attempt that it is of was told to have failed
             body_failed(self, lease, failure)

@@ -133,15 +133,15 @@ class Attempt(Endings):
     def _blame(self, lease: Lease, failure: TransportFailure) -> None:
         """A failure may tell against the endpoint. What ends in the middle of a pooled connection's
         life may have met its end in good order; what this side has ended tells nothing."""
-        service, now = self.call.service, self.call.now()
+        health, now = self.call.health, self.call.now()
         if failure.ours:
             return
         if failure.kind in MUTE:
-            service.overdue(lease.address, now)
+            health.overdue(lease.address, now)
         elif failure.kind in BROKEN and not lease.connection.dropped:
             if lease.connection.requests > 1 and not lease.exchange.begun:
                 return
-            service.broken(lease.address, now)
+            health.broken(lease.address, now)
         else:
             return
         if self.turn is not None:
@@ -154,7 +154,7 @@ class Attempt(Endings):
         if not service.attentive and self.status < 500:  # a good answer of the only endpoint
             return
         now = self.call.now()
-        service.answered(self.address, self.status, now)
+        self.call.health.answered(self.address, self.status, now)
         if self.turn is not None:
             self.turn.answered(self.status, now, retry_after)
 

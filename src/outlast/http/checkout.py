@@ -293,7 +293,7 @@ class Checkout:
             finish=engine.finish(call.request.route),
             max_open=policy.open_attempts,
             attempt_delay=policy.attempt_delay,
-            watcher=_InOrder(call, order) if len(order) > 1 or call.tried else call.service,
+            watcher=_InOrder(call, order) if len(order) > 1 or call.tried else call.health,
             told=dial_teller(call.service.target.text),
         )
 
@@ -311,7 +311,7 @@ class _InOrder:
     __slots__ = ("_call", "_order", "connected", "failed", "resolved", "silent")
 
     def __init__(self, call: CallContext, order: Sequence[Address]) -> None:
-        service = call.service
+        service = call.health
         self._call = call
         self._order = {address: place for place, address in enumerate(order)}
         self.connected, self.failed = service.connected, service.failed

@@ -32,6 +32,7 @@ from outlast.service.announce import Panic, announce, announce_members, exhauste
 from outlast.service.check_kinds import CheckWay
 from outlast.service.checks import ActiveChecks
 from outlast.service.circuits import Circuits
+from outlast.service.dry_run import only_counting
 from outlast.service.order import Order
 from outlast.service.response_times import ResponseTimes
 from outlast.service.turn import Turn
@@ -245,35 +246,39 @@ class Service:
 
     def answered(self, address: Address, status: int, now: float) -> None:
         """An endpoint has answered a request."""
-        if self._doubted:
-            self._doubted.discard(address)
+        self.spoke(address)
         fault = answer_fault(status)
         if fault is not None:
-            self._fault(address, fault, now)
+            self.fault(address, fault, now)
         elif self.attentive:
             self._hear(address, now, lambda health: health.succeeded(now), good=True)
 
+    def spoke(self, address: Address) -> None:
+        """An endpoint is not suspect any more."""
+        if self._doubted:
+            self._doubted.discard(address)
+
     def silent(self, address: Address, now: float) -> None:
         """An endpoint did not answer a dial while another did."""
-        self._fault(address, Fault.SILENT, now)
+        self.fault(address, Fault.SILENT, now)
 
     def failed(self, address: Address, now: float) -> None:
         """A dial to an endpoint has failed."""
-        self._fault(address, Fault.CONNECT, now)
+        self.fault(address, Fault.CONNECT, now)
 
     def broken(self, address: Address, now: float) -> None:
         """A connection ended before the response began."""
-        self._fault(address, Fault.RESET, now)
+        self.fault(address, Fault.RESET, now)
 
     def overdue(self, address: Address, now: float) -> None:
         """A response did not come in the time that the caller, or the policy, gives it."""
-        self._fault(address, Fault.FIRST_BYTE, now)
+        self.fault(address, Fault.FIRST_BYTE, now)
 
-    def suspect(self, address: Address, now: float) -> None:
+    def suspect(self, address: Address, now: float, dry: frozenset[Rule] = frozenset()) -> None:
         """A connection to an endpoint has kernel evidence against it: until the endpoint answers
         no idle connection to it is trusted without a probe, and it is tried last."""
         self._doubted.add(address)
-        self._fault(address, Fault.SUSPECT, now)
+        self.fault(address, Fault.SUSPECT, now, dry)
 
     def is_suspect(self, address: Address) -> bool:
         """Whether an endpoint is suspect now."""
@@ -294,13 +299,17 @@ class Service:
         with self._lock:
             return self._tolerances.setdefault(address, Tolerance())
 
-    def _fault(self, address: Address, fault: Fault, now: float) -> None:
+    def fault(
+        self, address: Address, fault: Fault, now: float, dry: frozenset[Rule] = frozenset()
+    ) -> None:
+        """Something speaks against an endpoint. `dry`: rules that only count it."""
         self.attentive = True
-        self._hear(address, now, lambda health: health.failed(fault, now, self._rng))
+        told = only_counting(dry, lambda health: health.failed(fault, now, self._rng))
+        self._hear(address, now, told)
         if fault in (Fault.CONNECT, Fault.SILENT):
-            self._blame_node(address, now)
+            self._blame_node(address, now, dry)
 
-    def _blame_node(self, address: Address, now: float) -> None:
+    def _blame_node(self, address: Address, now: float, dry: frozenset[Rule]) -> None:
         """Two endpoints of a node that fail together tell of the others there."""
         with self._lock:
             endpoint = self._roster.get(address)
@@ -309,13 +318,12 @@ class Service:
                 return
             others = [each.key for each in self._roster if each.member.node == node]
         why = f"two endpoints of node {node} failed to connect together"
+        told = only_counting(
+            dry, lambda health: health.eject(Rule.NODE, Evidence.DEATH, why, now, self._rng)
+        )
         for other in others:
             if other != address:
-                self._hear(
-                    other,
-                    now,
-                    lambda health: health.eject(Rule.NODE, Evidence.DEATH, why, now, self._rng),
-                )
+                self._hear(other, now, told)
 
     def _hear(
         self,

@@ -1,0 +1,88 @@
+"""A target to which calls tell what they met whose policy has rules of ejection only count.
+
+The rules of other calls hold as ever: what one call's evidence would have put out stays in, and an
+event says so. Only a fault is weighed in this way; good news, and what active checks find, are
+nobody's dry run (`HealthPlan.count_only` is for those).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from outlast.core.classify import answer_fault
+from outlast.core.health import Fault, Health, Rule
+from outlast.core.health_plan import HealthPlan
+from outlast.net.address import Address
+
+if TYPE_CHECKING:
+    from outlast.service.service import Service
+
+__all__ = ["DryRun", "only_counting"]
+
+T = TypeVar("T")
+
+
+def only_counting(rules: frozenset[Rule], tell: Callable[[Health], T]) -> Callable[[Health], T]:
+    """`tell`, where these rules only count, those of the endpoint's own plan beside them."""
+    if not rules:
+        return tell
+
+    def told(health: Health) -> T:
+        plan = health.plan
+        health.plan = _counting(plan, rules)
+        try:
+            return tell(health)
+        finally:
+            health.plan = plan
+
+    return told
+
+
+@functools.lru_cache(maxsize=64)
+def _counting(plan: HealthPlan, rules: frozenset[Rule]) -> HealthPlan:
+    return dataclasses.replace(plan, count_only=plan.count_only | rules)
+
+
+class DryRun:
+    """See `Service`, whose methods of these names these are. Thread-safe."""
+
+    __slots__ = ("_rules", "_service", "arrange", "connected", "resolved")
+
+    def __init__(self, service: Service, rules: frozenset[Rule]) -> None:
+        self._service = service
+        self._rules = rules
+        self.arrange: Callable[[Sequence[Address], float], Sequence[Address]] = service.arrange
+        self.connected: Callable[[Address, float], None] = service.connected
+        self.resolved: Callable[[Sequence[Address], float], None] = service.resolved
+
+    def answered(self, address: Address, status: int, now: float) -> None:
+        """See `Service.answered`."""
+        fault = answer_fault(status)
+        if fault is None:
+            self._service.answered(address, status, now)
+        else:
+            self._service.spoke(address)
+            self._service.fault(address, fault, now, self._rules)
+
+    def silent(self, address: Address, now: float) -> None:
+        """See `Service.silent`."""
+        self._service.fault(address, Fault.SILENT, now, self._rules)
+
+    def failed(self, address: Address, now: float) -> None:
+        """See `Service.failed`."""
+        self._service.fault(address, Fault.CONNECT, now, self._rules)
+
+    def broken(self, address: Address, now: float) -> None:
+        """See `Service.broken`."""
+        self._service.fault(address, Fault.RESET, now, self._rules)
+
+    def overdue(self, address: Address, now: float) -> None:
+        """See `Service.overdue`."""
+        self._service.fault(address, Fault.FIRST_BYTE, now, self._rules)
+
+    def suspect(self, address: Address, now: float) -> None:
+        """See `Service.suspect`."""
+        self._service.suspect(address, now, self._rules)
