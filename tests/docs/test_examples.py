@@ -135,10 +135,13 @@ def test_examples_run_on_the_lab(name: str) -> None:
 def test_examples_run_on_the_simulated_network(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the guard's own sleep would be what is named
     shown, names = page(name), dict[str, Any](__name__="example")
-    for block in shown.blocks("python simnet"):
-        run(shown, block, names, "asyncio")
+    blocks = shown.blocks("python simnet")
+    for block in blocks:
+        printed = run(shown, block, names, "asyncio")
+        if block.prints is not None:
+            assert printed == block.prints, f"{name}:{block.line}"
     tests = [value for key, value in names.items() if key.startswith("test_")]
-    assert tests
+    assert tests or any(block.prints for block in blocks)
     for test in tests:
         if not inspect.iscoroutinefunction(test):
             test()

@@ -168,7 +168,7 @@ def _notes(each: EndpointSnapshot) -> str:
         notes.append(f"ejected {each.ejections} time{'s' * (each.ejections != 1)}")
     if each.suspect:
         notes.append("suspect")
-    if each.check:
+    if each.check and each.rule != "check":  # else it has been said
         reason = f" ({each.check_why})" if each.check_why else ""
         notes.append(f"check {each.check}{reason}")
     if each.connections is not None:
