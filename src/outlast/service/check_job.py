@@ -39,7 +39,7 @@ __all__ = ["CheckJob", "CheckOwner", "CheckState"]
 log = logging.getLogger("outlast")
 
 HELD_UP = 0.25  # seconds past a time-out at which this process cannot have been running freely
-GONE = math.nan  # equal to no time at all
+_GONE = math.nan  # equal to no time at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class CheckJob:
             return
         self._members = members
         for gone in self._entries.keys() - set(members):
-            self._entries.pop(gone).when = GONE
+            self._entries.pop(gone).when = _GONE
             self._strands.cancel(gone)
         for address in members:
             if address not in self._entries:
@@ -198,7 +198,7 @@ class CheckJob:
     def _start(self, now: float) -> None:
         while self._line and len(self._strands) < self._kind.at_once:
             entry = self._line.popleft()
-            if entry.when is GONE:
+            if entry.when is _GONE:
                 continue
             entry.begun = True
             entry.check.begun(now)
