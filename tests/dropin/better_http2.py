@@ -154,9 +154,31 @@ LEAVING: Mapping[str, Better | Sequence[Better]] = {
     ),
 }
 
+ONE = (
+    *(LOCAL, "h2.ProtocolError", "h2.FlowControlError", "h2.FrameDataMissingError"),
+    "h2.InvalidSettingsValueError",
+)
+FLOW: Mapping[str, Better | Sequence[Better]] = {
+    **{
+        f"{name}{when}": blamed(*(f"{a}, {b}" for a in ONE for b in ONE))
+        for name in (
+            *("nothing_for_all", "nothing_for_one", "too_much_for_all", "too_much_in_two_steps"),
+            *("too_large_from_the_start", "too_large_by_settings", "half_an_increment"),
+            "reserved_bit",
+        )
+        for when in ("", "_after_the_head")
+    },
+    "beyond_the_window": Better(
+        "blame",
+        f"200, {REMOTE}, {LOCAL} | GET /flood, POST /next | POST /after",
+        f"200, {REMOTE}, {REMOTE} | GET /flood, POST /next | POST /after",
+    ),
+}
+
 HTTP_2: Mapping[str, Better | Sequence[Better]] = {
     **{f"http2_broken-{name}": each for name, each in BROKEN.items()},
     **{f"http2_leaving-{name}": each for name, each in LEAVING.items()},
+    **{f"http2_flow-{name}": each for name, each in FLOW.items()},
     "extensions-trace_of_settings": Better("trace", "200, True | GET /1", "200, False | GET /1"),
     "http2-ten_streams": shared(crowd(10)),
     "http2-many_streams": shared(crowd(60)),

@@ -73,7 +73,7 @@ def answered(response: httpx.Response, body: bytes) -> Outcome:
             "reason": response.reason_phrase,
             "version": response.http_version,
             "headers": [each for each in response.headers.raw if each[0] not in CLOCKS],
-            "body": body if len(body) < 1000 else (len(body), hash(body)),
+            "body": _in_brief(body),
             "url": str(response.url),
             "history": [(each.status_code, str(each.url)) for each in response.history],
             "cookies": dict(response.cookies),
@@ -91,9 +91,13 @@ def raised(error: Exception, body: bytes = b"") -> Outcome:
         kind.__name__ if room in (FAMILY, "builtins") else f"{room}.{kind.__name__}",
         {
             "request": request and f"{request.method} {request.url}",
-            "body": body,
+            "body": _in_brief(body),
         },
     )
+
+
+def _in_brief(body: bytes) -> object:
+    return body if len(body) < 1000 else (len(body), hash(body))
 
 
 def difference(plain: Record, ours: Record) -> str:

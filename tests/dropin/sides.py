@@ -103,12 +103,16 @@ class Side(ABC):
         method: str,
         path: str = "/",
         each: Callable[[bytes], object] | None = None,
+        meanwhile: Work | None = None,
         **more: Any,
     ) -> None:
-        """Send and read the raw body as it comes, calling `each` with what there is so far."""
+        """Send and read the raw body as it comes, calling `each` with what there is so far.
+        `meanwhile`: what is done between the head and the body."""
         got = b""
         try:
             async with self.stream(method, self.url(path), **more) as response:
+                if meanwhile is not None:
+                    await meanwhile()
                 async for piece in self.iterate(response):
                     got += piece
                     if each is not None:
