@@ -184,7 +184,7 @@ def test_after_the_network_heals_the_pool_works_at_once(
         each_on_its_own(client, url, POOL)
         for node in shop.nodes:
             node.black_hole()
-        pause(3.0)
+        pause(3.0 if FULL else 1.5)
         for node in shop.nodes:
             node.heal()
         before = connections(shop)
@@ -248,8 +248,8 @@ def test_a_slow_answer_is_left_alone(lab: KernelLab) -> None:
 # -- a reader that pauses ------------------------------------------------------------------------
 
 SIZE = 20_000_000  # bytes; more than both kernels hold
-PAUSE = 60.0 if FULL else 6.0  # seconds
-HURRIED = outlast.Policy() if FULL else outlast.Policy(user_timeout=3.0, keepalive=(1, 1, 2))
+PAUSE = 60.0 if FULL else 4.0  # seconds
+HURRIED = outlast.Policy() if FULL else outlast.Policy(user_timeout=2.0, keepalive=(1, 1, 1))
 
 
 def test_an_upload_to_a_reader_that_pauses_goes_on(

@@ -26,9 +26,10 @@ from outlast.http.attempt import Attempt
 from outlast.testing import KernelLab
 from tests.house.sources import ROOT
 from tests.lab.asker import MARK, PROGRAM
+from tests.lab.test_liveness_http import FULL
 from tests.lab.wire import PATIENCE
 
-WORLDS = ("threads", "asyncio", "trio")
+WORLDS = ("threads", "asyncio", "trio") if FULL else ("threads", "asyncio")
 ASKED = 50  # requests under strace
 # How much memory a process takes is Python's affair and differs from run to run.
 MEMORY = frozenset({"brk", "mmap", "munmap", "madvise", "mremap", "mprotect"})
@@ -62,7 +63,7 @@ def calls(folder: Path, world: str, how: str, url: str) -> Counter[str]:
 def test_no_system_call_more(
     lab: KernelLab, figures: Callable[[str], None], tmp_path: Path
 ) -> None:
-    """In threads, on asyncio and on trio."""
+    """In threads and in event loops; on trio too with OUTLAST_FULL (make liveness)."""
     reason = can_trace()
     if reason is not None:
         pytest.skip(f"system calls are not counted: {reason}")
