@@ -7,9 +7,13 @@ import weakref
 
 import pytest
 
+from outlast.core.balance import RoundRobin
+from outlast.core.health import Evidence, Standing
 from outlast.net.address import Address
 from outlast.net.seam import Wait
-from outlast.service.check_kinds import CallCheck, TcpCheck
+from outlast.service.check_kinds import CallCheck, CheckWay, TcpCheck
+from outlast.service.table import service_of
+from outlast.target import Target, TargetSettings
 from outlast.testing import SimNet
 from tests.service.checking import TCP, TRIP, Owner, address_of, keep_using, owner_of
 
@@ -299,3 +303,22 @@ def test_a_slow_callable_takes_no_virtual_time_where_nobody_else_runs() -> None:
         net.sleep(9.0)
     assert [(each.at, each.up) for each in owner.told] == [(t, True) for t in (0, 2, 4, 6, 8)]
     assert asked == list(owner.members) * 5
+
+
+def test_what_a_check_still_says_when_its_checks_have_ended_puts_nobody_out() -> None:
+    """Nobody would check it again, and let it in."""
+    net = SimNet()
+    pod = net.node("n").pod()
+    address, target = address_of(pod.endpoint), Target(f"static://{pod.address}", check=TcpCheck())
+    service = service_of(target, net)
+    service.check(net, CheckWay())
+
+    def standing() -> Standing:
+        return service.look(lambda roster: next(iter(roster)).health.standing)
+
+    service.checked(address, False, "no answer", 1.0, Evidence.DEATH)
+    assert standing() is Standing.OUT
+    service.settle(Target(target.text, balance=RoundRobin()).settings or TargetSettings(), 2.0)
+    assert standing() is Standing.IN
+    service.checked(address, False, "no answer", 2.0, Evidence.DEATH)
+    assert standing() is Standing.IN
