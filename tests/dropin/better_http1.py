@@ -16,6 +16,15 @@ LENGTH = Better(
 ALONE = "POST /1 | GET /2"
 PAIRED = "POST /1, GET /2"
 
+SECURED = 87  # bytes of the response that is cut off
+
+
+def every_byte(error: str) -> str:
+    """The same end at every byte of a response over TLS."""
+    posts = [f"POST /{number}" for number in range(SECURED)]
+    return " | ".join([", ".join([error] * SECURED), *posts])
+
+
 HTTP_1: Mapping[str, Better] = {
     "requests-too_little_for_the_declared_length": LENGTH,
     "requests-too_much_for_the_declared_length": LENGTH,
@@ -108,6 +117,14 @@ HTTP_1: Mapping[str, Better] = {
             "RemoteProtocolError, 200 | nothing | POST /2",
             ASYNCIO,
         ),
+    ),
+    **{
+        f"secure_cuts-{how}_in_the_handshake_{version}": Better("redial", SAME, SAME)
+        for how in ("end", "reset")
+        for version in ("1_2", "1_3")
+    },
+    "secure_cuts-reset_at_every_byte": Better(
+        "worlds", every_byte("RemoteProtocolError"), every_byte("ReadError"), THREADS
     ),
     "secure-client_certificate_missing": Better(
         "own_errors",

@@ -156,7 +156,7 @@ Handler: TypeAlias = Callable[[Peer], None]
 class Act:
     """One client's time with the server. `gate`: for handlers to wait for; open at the end.
     `signal`: for the case to wait for. `left`: whether the server has ended a connection, so that
-    a client may hear of it sooner or later."""
+    a client may hear of it sooner or later. `number`: what the case tells handlers by."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -166,6 +166,7 @@ class Act:
         self.threads: list[threading.Thread] = []
         self.failures: list[BaseException] = []
         self.left = False
+        self.number = 0
 
 
 class Stage:

@@ -18,6 +18,7 @@ from tests.dropin.cases import (
     requests,
     responses,
     secure,
+    secure_cuts,
     uploads,
 )
 from tests.dropin.table import CASES
@@ -39,5 +40,6 @@ __all__ = [
     "requests",
     "responses",
     "secure",
+    "secure_cuts",
     "uploads",
 ]
