@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from outlast.core.balance import LeastRequest as LeastRequest
     from outlast.core.balance import PickFirst as PickFirst
     from outlast.core.balance import RoundRobin as RoundRobin
+    from outlast.core.budget import BudgetPlan as BudgetPlan
     from outlast.core.circuit import CircuitLimits as CircuitLimits
     from outlast.core.classify import Progress as Progress
+    from outlast.core.concurrency import AdaptivePlan as AdaptivePlan
     from outlast.core.health_plan import HealthPlan as HealthPlan
+    from outlast.core.hedge import HedgePlan as HedgePlan
     from outlast.core.liveness import Liveness as Liveness
     from outlast.core.report import Event as Event
     from outlast.core.report import Report as Report
@@ -50,13 +53,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdaptivePlan": "outlast.core.concurrency",
     "AsyncTransport": "outlast.http.transport",
     "Backoff": "outlast.core.backoff",
+    "BudgetPlan": "outlast.core.budget",
     "CallCheck": "outlast.service.check_kinds",
     "CircuitLimits": "outlast.core.circuit",
     "ConsistentHash": "outlast.core.balance",
     "Event": "outlast.core.report",
     "HealthPlan": "outlast.core.health_plan",
+    "HedgePlan": "outlast.core.hedge",
     "HttpCheck": "outlast.http.check_http",
     "Keepalive": "outlast.net.options",
     "LeastRequest": "outlast.core.balance",
@@ -89,13 +95,16 @@ _HOME = {
 
 __all__ = [
     "P2C",
+    "AdaptivePlan",
     "AsyncTransport",
     "Backoff",
+    "BudgetPlan",
     "CallCheck",
     "CircuitLimits",
     "ConsistentHash",
     "Event",
     "HealthPlan",
+    "HedgePlan",
     "HttpCheck",
     "Keepalive",
     "LeastRequest",

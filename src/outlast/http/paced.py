@@ -94,7 +94,7 @@ class PacedAttempt(Attempt):
         assert self.lease is not None
         self._timed_seat(self.lease, self.sent_at)
         if answer_fault(self.status) is None and self.status != TOO_MANY:
-            self.overtaken()
+            self._count(self.sent_at)
 
     def _timed_seat(self, lease: Lease, sent_at: float) -> None:
         """What a limit that finds itself learns of."""
@@ -109,9 +109,17 @@ class PacedAttempt(Attempt):
         super()._blame(lease, failure)
 
     def overtaken(self) -> None:
-        """An attempt that is not the call's first, which was sent, counts nothing."""
-        if self.number == 0 and self.sent_at is not None:
-            self._pace.took(self.call.now() - self.sent_at)
+        """Another attempt is answered first: this one would have taken longer than so."""
+        if self.sent_at is None:
+            return
+        if self.turn is not None:
+            self.turn.quit(self.call.now(), late=True)
+        self._count(self.sent_at)
+
+    def _count(self, sent_at: float) -> None:
+        """An attempt that is not the call's first is no measure of the target's answers."""
+        if self.number == 0:
+            self._pace.took(self.call.now() - sent_at)
 
     def _overrun(self, work: Resumable[Outcome]) -> Outcome:
         """The attempt's own limit has come."""

@@ -1,8 +1,8 @@
 """A target to which calls tell what they met whose policy has rules of ejection only count.
 
 The rules of other calls hold as ever: what one call's evidence would have put out stays in, and an
-event says so. Only a fault is weighed in this way; good news, and what active checks find, are
-nobody's dry run (`HealthPlan.count_only` is for those).
+event says so. Only a fault is weighed in this way, for good news is no rule's. What active checks
+find is no call's: once a call has come whose policy has them only count, they do for the target.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["DryRun", "only_counting"]
 
 T = TypeVar("T")
+
+CHECKS = frozenset({Rule.CHECK})
 
 
 def only_counting(rules: frozenset[Rule], tell: Callable[[Health], T]) -> Callable[[Health], T]:
@@ -54,6 +56,8 @@ class DryRun:
     def __init__(self, service: Service, rules: frozenset[Rule]) -> None:
         self._service = service
         self._rules = rules
+        if Rule.CHECK in rules:
+            service.dry_checks = CHECKS
         self.arrange: Callable[[Sequence[Address], float], Sequence[Address]] = service.arrange
         self.connected: Callable[[Address, float], None] = service.connected
         self.resolved: Callable[[Sequence[Address], float], None] = service.resolved

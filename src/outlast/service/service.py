@@ -66,6 +66,7 @@ class Service:
         self.held_back: dict[Repeat, int] = {}  # by dry runs: repeats that were not made
         self.told = target.settings  # None: by default
         self.checks: ActiveChecks | None = None
+        self.dry_checks: frozenset[Rule] = frozenset()  # the one rule of checks, if it only counts
         self._panic = Panic(target.text)
         self._settle(target.settings or DEFAULTS, target.members, now)
 
@@ -228,10 +229,13 @@ class Service:
         with self._lock:
             endpoint.load.end(now, now - turn.began, failed=failed, retry_after=retry_after)
 
-    def quit(self, turn: Turn, now: float) -> None:
-        """It ended without a word about the endpoint."""
+    def quit(self, turn: Turn, now: float, *, late: bool = False) -> None:
+        """It ended without a word about the endpoint; `late`: but that it takes longer than so."""
         with self._lock:
-            turn.endpoint.load.quit()
+            if late:
+                turn.endpoint.load.end(now, now - turn.began)
+            else:
+                turn.endpoint.load.quit()
             if turn.trial:
                 turn.endpoint.health.untried(now)
                 self._roster.changed(turn.endpoint)
@@ -292,7 +296,7 @@ class Service:
                 return None
             return health.checked(up, now, self._rng, evidence=evidence, why=why)
 
-        self._hear(address, now, tell)
+        self._hear(address, now, only_counting(self.dry_checks, tell))
 
     def tolerance(self, address: Address) -> Tolerance:
         """What the network towards an endpoint has taught; all its connections share it."""

@@ -42,8 +42,9 @@ class Turn:
         if service is not None:
             service.end(self, status, retry_after, now)
 
-    def quit(self, now: float) -> None:
-        """It ended without a word about the endpoint: cancelled, or by our own doing."""
+    def quit(self, now: float, *, late: bool = False) -> None:
+        """It ended without a word about the endpoint: cancelled, or by our own doing. `late`: its
+        hedge was answered first, so that its time so far is a measure."""
         service, self._service = self._service, None
         if service is not None:
-            service.quit(self, now)
+            service.quit(self, now, late=late)
