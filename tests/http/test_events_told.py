@@ -152,6 +152,35 @@ def test_a_failed_call_tells_each_attempt_and_its_end() -> None:
     ]
 
 
+def test_a_kept_answer_whose_body_breaks_is_told_once_and_one_that_was_given_away_twice() -> None:
+    """The last one is the caller's: its body is another failure."""
+    told: list[OutlastEvent] = []
+
+    async def case(shop: Shop) -> None:
+        await shop.fails("?status=503&stall=1&size=1000")
+
+    with events.subscribe(told.append):
+        Shop("sync", 1).play(case)
+    failed = [(each.attempt, each.phase) for each in of(told, events.AttemptFailed)]
+    assert failed == [(0, "response"), (1, "response"), (2, "response"), (2, "body")]
+
+
+def test_evidence_against_a_connection_is_told_once() -> None:
+    """However often it is looked at until the request on it ends."""
+    told: list[OutlastEvent] = []
+
+    async def case(shop: Shop) -> None:
+        await shop.get()
+        shop.net.at(0.5, shop.nodes[0].power_off)
+        await shop.fails("?delay=3", "POST", content=b"x")
+
+    with events.subscribe(told.append):
+        Shop("sync", 1, timeout=None).play(case)
+    assert len(of(told, events.ConnectionSuspect)) == 1
+    (closed,) = of(told, events.ConnectionClosed)
+    assert closed.reason == "suspect"
+
+
 # -- field reports -------------------------------------------------------------------------
 
 

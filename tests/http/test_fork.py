@@ -106,6 +106,36 @@ def test_fr72_replies_match_their_requests() -> None:
     )
 
 
+def test_the_parents_connections_are_no_news_of_the_childs() -> None:
+    """Events: the child hears of its own connections alone."""
+    run(
+        """
+        from outlast import events
+        told = []
+        events.subscribe(told.append, events.ConnectionOpened, events.ConnectionClosed)
+        client = httpx.Client(transport=outlast.Transport())
+        client.get(url)
+        held = client.send(client.build_request("GET", url), stream=True)
+
+        def work():
+            told.clear()
+            client.get(url)
+            held.close()
+            client.close()
+            assert [type(event).__name__ for event in told] == [
+                "ConnectionOpened", "ConnectionClosed"
+            ], told
+            assert told[0].local_port == told[1].local_port
+
+        assert child(work) == 0
+        held.read()
+        client.close()
+        ports = [event.local_port for event in told]
+        assert len(ports) == 2 and len(set(ports)) == 1, told
+        """
+    )
+
+
 def test_locks_that_another_thread_held() -> None:
     """Whatever was locked at the moment of the fork, the child can work."""
     run(

@@ -38,6 +38,9 @@ def test_one_that_was_late_is_told_when_another_has_won_and_one_that_was_not_is_
     play(Scripted({A: SILENT, B: Path(0.25)}), [A, B], delay=0.25, told=news.append)
     assert ends(news) == [(A, "connect", None)]
     news.clear()
+    play(Scripted({A: Path(0.3), B: SILENT}), [A, B], delay=0.25, told=news.append)
+    assert news == []  # 50 ms are no time
+    news.clear()
     play(Scripted({A: Path(0.3), B: Path(0.001)}), [A, B], delay=0.25, told=news.append)
     assert ends(news) == [(A, "connect", None)]
     news.clear()

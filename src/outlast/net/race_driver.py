@@ -59,7 +59,7 @@ class _Driver:
         self.strands: Strands[int | str, Stream | Sequence[Address]] = Strands(network)
         self.attempts: dict[int, _Attempt] = {}
         self.error: BaseException | None = None
-        self.begun = self.asked = network.now()  # asked: when the look-up under way began
+        self.begun = self.asked = network.now()  # asked: when the last look-up began
         self.addresses: list[Address] = []
         self.race: Race[Address] = self._race()
 
@@ -343,9 +343,6 @@ class _Driver:
 
     def _lost(self, lost: Lost) -> DialError:
         now = self.network.now()
-        for number, attempt in self.attempts.items():
-            if number in self.strands:
-                self._tell(attempt, "given up at the deadline")
         request = self.request
         target = ", ".join(map(str, self.addresses)) or "no address"
         if request.name is not None:
