@@ -13,7 +13,7 @@ ALONE := $(BENCH)/niquests
 CROWD := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-simnet clean
+.PHONY: help demo test lint format types unit dropin family lab incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -73,7 +73,7 @@ fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZ
 churn: $(VENV)/.dev  ## 10 minutes in which everything comes and goes, or CHURN_ARGS='seconds [seed]'; nothing may grow
 	$(BIN)/python -m tests.stress.churn $(CHURN_ARGS)
 
-bench: bench-speed bench-incident bench-simnet  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
+bench: bench-speed bench-incident bench-routing bench-simnet  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
 
 bench-simnet: $(VENV)/.dev  ## what the simulated network costs; fails where its limits do not hold
 	$(BIN)/python -m benchmarks.simnet
@@ -84,6 +84,9 @@ bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when 
 
 bench-incident: $(BENCH)/.bench  ## a dozen clients lose a node, on the kernel lab; writes docs/benchmarks-incident.md, 27 minutes
 	$(BENCH)/bin/python -m benchmarks.incident $(BENCH_ARGS)
+
+bench-routing: $(BENCH)/.bench  ## one pod answers 503, another is slow, beside HAProxy and Envoy; writes docs/benchmarks-routing.md, 4 minutes
+	$(BENCH)/bin/python -m benchmarks.routing $(BENCH_ARGS)
 
 clean:  ## remove everything that these commands made
 	rm -rf $(VENV) $(BENCH) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
