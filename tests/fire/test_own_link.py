@@ -69,3 +69,17 @@ def test_a_write_timeout() -> None:
             client.post(URL, content=bytes(20_000_000), timeout=3.0)
         pods_of(net)[0].thaw()
     assert marked(net) == []
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_the_kernel_gives_up(cut: bool) -> None:
+    """After eleven seconds, without any timeout of the caller's."""
+    net = cluster(1)
+    struck = net.client if cut else net.nodes["a"]
+    net.at(2.0, struck.unplug)
+    with net.running(), httpx.Client(transport=outlast.Transport(network=net)) as client:
+        with pytest.raises(httpx.ReadError) as caught:
+            client.post(f"{URL}?delay=60", timeout=None)
+        assert net.elapsed() < 14.0
+    assert bool(marked(net)) is not cut
+    assert ("own link is down" in str(caught.value)) is cut

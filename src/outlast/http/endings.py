@@ -95,7 +95,7 @@ class Endings(Watching):
         if self.broken is not None and self.broken.errno == errno.ETIMEDOUT:
             # The peer has not left: the kernel has given it up.
             message = f"write to {lease.address}: {self.broken}; {self.progress}"
-            return TransportFailure("WriteError", message, self.broken)
+            return excused(lease, TransportFailure("WriteError", message, self.broken))
         text = f"Server disconnected without sending a response. ({lease.address})"
         if self.broken is not None:
             text = f"{text}; write failed before: {self.broken}"
@@ -118,7 +118,8 @@ class Endings(Watching):
         message = f"read from {lease.address}: {error}; {told}"
         if self.broken is not None and str(self.broken) != str(error):
             message = f"{message}; write failed before: {self.broken}"
-        return TransportFailure("ReadError", message, error)
+        failure = TransportFailure("ReadError", message, error)
+        return excused(lease, failure) if error.errno == errno.ETIMEDOUT else failure
 
     def _dead(self, lease: Lease) -> TransportFailure:
         if lease.exchange.begun:
