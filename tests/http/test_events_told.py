@@ -78,23 +78,25 @@ def test_a_lost_machine_is_told_in_order(client: str) -> None:
     with events.subscribe(told.append):
         shop.play(lost)
     dead = shop.pods[0].address
-    first = next(n for n, e in enumerate(told) if isinstance(e, events.ConnectionSuspect))
-    assert told[first].address == dead  # type: ignore[attr-defined]  # it is of that kind
-    until = next(n for n, e in enumerate(told) if n > first and isinstance(e, events.CallFinished))
+    (suspected, *_), calls = of(told, events.ConnectionSuspect), of(told, events.CallFinished)
+    assert suspected.address == dead
+    first = told.index(suspected)
+    ended = next(each for each in calls if told.index(each) > first)
+    until = told.index(ended)
     story = [each for each in names(told[first : until + 1]) if each != "ConnectionReused"]
     assert story in (
         ["ConnectionSuspect", "ConnectionOpened", "ConnectionClosed", "CallFinished"],
         ["ConnectionSuspect", "ConnectionClosed", "CallFinished"],
     )
-    assert told[until].attempts == 2  # type: ignore[attr-defined]
-    ((closed),) = [e for e in of(told, events.ConnectionClosed) if e.reason == "suspect"]
+    assert ended.attempts == 2
+    (closed,) = [e for e in of(told, events.ConnectionClosed) if e.reason == "suspect"]
     assert closed.address == dead
     ejected, returned = of(told, events.EndpointEjected), of(told, events.EndpointReturned)
     assert {each.address for each in (*ejected, *returned)} == {dead}
     assert ejected[0].evidence == "death"
     assert returned[-1].at > ejected[-1].at
     assert not of(told, events.PanicBegan)
-    assert {each.status for each in of(told, events.CallFinished)} == {200}
+    assert {each.status for each in calls} == {200}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
