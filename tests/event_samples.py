@@ -140,6 +140,7 @@ def of_calls() -> list[events.OutlastEvent]:
     return [
         attempt_failed(),
         events.HedgeStarted(at=1.0, target=TARGET, attempt=1, after=0.05),
+        events.RepeatHeldBack(at=1.0, target=TARGET, rule="retry_status"),
         finished(),
         events.BudgetExhausted(at=1.0, target=TARGET, budget="retries"),
         events.CircuitOpen(at=1.0, target=TARGET, address=ADDRESS, limit="in_flight", most=10),

@@ -31,6 +31,7 @@ dns://orders:8080: waited 0.250 s for a connection
 dns://orders:8080: attempt 0 at 10.0.0.1:8080 failed (response, sent, no response): \
 connection reset [ECONNRESET]; repeated: idempotent and unanswered
 dns://orders:8080: hedged by attempt 1 after 50.0 ms
+dns://orders:8080: not repeated, a dry run (retry_status)
 dns://orders:8080: GET ended in 30.0 ms and 2 attempts: 200
 dns://orders:8080: the budget for retries is exhausted
 dns://orders:8080: 10.0.0.1:8080 is full: in_flight at 10

@@ -40,6 +40,7 @@ __all__ = [
     "PanicBegan",
     "PanicEnded",
     "PoolWaited",
+    "RepeatHeldBack",
 ]
 
 
@@ -304,6 +305,16 @@ class HedgeStarted(OutlastEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatHeldBack(OutlastEvent):
+    """A dry run has only counted a repeat or a hedge. `rule`: which, as in `Policy.dry_run`."""
+
+    rule: str
+
+    def _words(self) -> str:
+        return f"not repeated, a dry run ({self.rule})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallFinished(OutlastEvent):
     """A call has its answer's head (`status`), or its error (`error`, named as httpx's exception).
 
@@ -372,6 +383,7 @@ KINDS: tuple[type[OutlastEvent], ...] = (
     PoolWaited,
     AttemptFailed,
     HedgeStarted,
+    RepeatHeldBack,
     CallFinished,
     BudgetExhausted,
     CircuitOpen,

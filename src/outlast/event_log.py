@@ -32,6 +32,7 @@ LEVELS: dict[type[OutlastEvent], int] = {
     events.ConnectionSuspect: logging.INFO,
     events.BudgetExhausted: logging.INFO,
     events.CircuitOpen: logging.INFO,
+    events.RepeatHeldBack: logging.INFO,
     events.HedgeStarted: logging.DEBUG,
     events.DialFailed: logging.DEBUG,
     events.PoolWaited: logging.DEBUG,

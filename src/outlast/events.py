@@ -48,6 +48,7 @@ from outlast.event_kinds import (
     PanicBegan,
     PanicEnded,
     PoolWaited,
+    RepeatHeldBack,
 )
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "PanicBegan",
     "PanicEnded",
     "PoolWaited",
+    "RepeatHeldBack",
     "Subscription",
     "emit",
     "listening",

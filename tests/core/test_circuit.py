@@ -45,7 +45,7 @@ def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
 def test_nothing_is_limited_unless_it_is_asked_for() -> None:
     free = circuit()
     assert {free.enter() for _ in range(1000)} == {Entry.IN}
-    assert all(free.connect() for _ in range(1000))
+    assert all(free.dialling() for _ in range(1000))
     assert (free.limit, free.busy, free.full, free.why()) == (None, False, False, "")
 
 
@@ -93,11 +93,11 @@ def test_one_that_goes_away_gives_up_its_place_in_line() -> None:
 
 def test_connections_are_counted_with_their_dials() -> None:
     one = circuit(connections=2)
-    assert [one.connect() for _ in range(3)] == [True, True, False]
+    assert [one.dialling() for _ in range(3)] == [True, True, False]
     assert not one.connectable
     assert not one.busy
     one.disconnected()
-    assert one.connect()
+    assert one.dialling()
 
 
 def test_the_lower_of_both_limits_holds() -> None:
@@ -163,7 +163,7 @@ def test_it_says_what_is_full(count: int, limits: dict[str, Any], why: str) -> N
 
 def test_it_says_that_connections_are_used_up() -> None:
     one = filled(1, in_flight=1, connections=1)
-    one.connect()
+    one.dialling()
     told = "1 requests in flight of at most 1, 1 connections of at most 1 (CircuitLimits)"
     assert one.why() == told
 

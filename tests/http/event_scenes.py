@@ -109,6 +109,10 @@ def hedged(_: Shop) -> dict[str, Any]:
     return {"policy": outlast.Policy(hedge=0.1)}
 
 
+def dry(_: Shop) -> dict[str, Any]:
+    return {"policy": outlast.Policy(dry_run="repeats")}
+
+
 def limited(shop: Shop) -> dict[str, Any]:
     limits = CircuitLimits(in_flight=1)
     return {"targets": {ORIGIN: outlast.Target(shop.target.split(",")[0], circuit=limits)}}
@@ -135,6 +139,7 @@ SCENES: dict[type[OutlastEvent], list[tuple[Scene, Callable[[Shop], dict[str, An
     events.PoolWaited: [(crowded, one_place)],
     events.AttemptFailed: [(ill, plain), (refused, plain)],
     events.HedgeStarted: [(late, hedged)],
+    events.RepeatHeldBack: [(ill, dry)],
     events.CallFinished: [(calm, plain), (refused, plain)],
     events.BudgetExhausted: [(ill, no_budget), (drained, plain)],
     events.CircuitOpen: [(full, limited)],

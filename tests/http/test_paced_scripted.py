@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from outlast import Policy, events
+import outlast
+from outlast import HedgePlan, PickFirst, Policy, Target, events
 from tests.http.callers import words
 from tests.http.fake_network import (
     FakeNetwork,
@@ -18,6 +20,7 @@ from tests.http.fake_network import (
     answers,
     host_of,
     silent,
+    target,
 )
 from tests.http.virtual_calls import AT_ONCE, URL, client
 
@@ -148,6 +151,37 @@ def test_a_repeat_that_cannot_succeed_is_not_begun() -> None:
 def hang_up(stream: FakeStream, after: float) -> None:
     if stream.request() is not None:
         stream.ends(after)
+
+
+def test_a_suspect_attempt_has_no_more_time_than_another() -> None:
+    """It is left and taken up again; the clock goes on."""
+    network = FakeNetwork(a=Line(silent, acked=math.inf))
+    policy = Policy(attempt_timeout=1.5, attempts=1)
+    with client(network, policy=policy) as calls:
+        with pytest.raises(httpx.ReadTimeout, match="attempt_timeout") as caught:
+            calls.get(URL)
+    assert network.time == pytest.approx(1.5)
+    assert "suspect" in " ".join(words(caught.value))
+
+
+def standings(network: FakeNetwork) -> dict[str, tuple[str, float | None]]:
+    """How each endpoint stands, and what is known of its response time."""
+    (shot,) = outlast.snapshot(network)
+    return {each.address: (each.standing, each.latency) for each in shot.endpoints}
+
+
+def test_it_speaks_against_the_endpoint() -> None:
+    network = FakeNetwork(a=Line(silent), b=GOOD)
+    aim = Target(target("a", "b"), balance=PickFirst())
+    transport = outlast.Transport(
+        network=network, targets={URL: aim}, policy=Policy(attempt_timeout=0.5, backoff=AT_ONCE)
+    )
+    with httpx.Client(transport=transport, timeout=None) as calls:
+        assert calls.get(URL).content == b"ok"
+        assert [standing for standing, _ in standings(network).values()] == ["out", "in"]
+        began = network.time
+        assert calls.get(URL).content == b"ok"
+        assert network.time == pytest.approx(began + 0.01)
 
 
 # -- the deadline handed on ----------------------------------------------------------------
@@ -315,3 +349,19 @@ def test_a_cancelled_call_leaves_nothing_behind() -> None:
         with pytest.raises(httpx.ReadTimeout):
             calls.get(URL)
     assert [stream.end for stream in network.streams] == [("aborted", 0.301), ("aborted", 0.352)]
+
+
+def test_what_a_loser_took_so_far_is_known() -> None:
+    """Else the delay would sink with every hedge that wins; and the balance would take the late
+    endpoint for one that was never asked."""
+    network = FakeNetwork(a=SLOW, b=GOOD)
+    aim = Target(target("a", "b"), balance=PickFirst())
+    transport = outlast.Transport(network=network, targets={URL: aim}, policy=Policy(hedge=0.05))
+    with httpx.Client(transport=transport, timeout=None) as calls:
+        assert calls.get(URL).content == b"ok"
+        (service,) = transport._engine._services.values()
+        plan = HedgePlan(percentile=0.01, warm_up=1)
+        after = service.response_times().after(plan)
+        assert after == pytest.approx(1.05 * 0.061)
+        latencies = [latency for _, latency in standings(network).values()]
+        assert latencies == pytest.approx([0.061, 0.01])

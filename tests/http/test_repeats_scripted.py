@@ -238,6 +238,9 @@ def test_a_dry_run_of_repeats_only_counts() -> None:
         assert len(network.requests) == 1
         (service,) = transport._engine._services.values()
         assert service.held_back == {Repeat.STATUS: 1}
+        (shot,) = outlast.snapshot(network)
+        assert shot.held_back == 1
+        assert "1 repeats held back" in str(outlast.snapshot(network))
         assert service.repeats_left(network.time) > 30.0  # nothing was drawn
 
 

@@ -284,6 +284,7 @@ def test_what_belongs_to_a_call_is_in_its_span() -> None:
         "outlast.pool.waited",
         "outlast.attempt.failed",
         "outlast.hedge.started",
+        "outlast.repeat.held.back",
         "outlast.budget.exhausted",
         "outlast.circuit.open",
     ]

@@ -54,6 +54,7 @@ outlast_lookup_duration_seconds_sum{{failed="false",{OF}}} 0.002
 outlast_panics_begun_total{{{OF}}} 1.0
 outlast_pool_wait_duration_seconds_count{{granted="true",{OF}}} 1.0
 outlast_pool_wait_duration_seconds_sum{{granted="true",{OF}}} 0.25
+outlast_repeats_held_back_total{{rule="retry_status",{OF}}} 1.0
 outlast_request_duration_seconds_count{{method="GET",{OF}}} 1.0
 outlast_request_duration_seconds_sum{{method="GET",{OF}}} 0.03
 outlast_requests_finished_total{{error="",method="GET",status="200",{OF}}} 1.0

@@ -131,7 +131,7 @@ class Circuit:
         most = self._limits.connections
         return most is None or self.connections < most
 
-    def connect(self) -> bool:
+    def dialling(self) -> bool:
         """A dial begins; False: it may not. True: `disconnected` must follow."""
         if not self.connectable:
             return False

@@ -22,6 +22,8 @@ from outlast.service.table import Service
 
 __all__ = ["Pace", "paced"]
 
+ROUNDING = 1e-6  # seconds; sums of floats differ by less
+
 
 def paced(policy: Policy, service: Service) -> bool:
     """Whether a call has anything of this."""
@@ -56,10 +58,11 @@ class Pace:
 
     def limit(self, written: int, now: float) -> float:
         """When an attempt that begins now is to be over; infinite where the call's own deadline
-        comes no later. `written`: the requests before it."""
+        comes no later, or as good as that. `written`: the requests before it."""
         seconds = self.seconds(written, now)
-        limit = math.inf if seconds is None else now + seconds
-        return limit if limit < self._deadline.at else math.inf
+        if seconds is None or now + seconds > self._deadline.at - ROUNDING:
+            return math.inf
+        return now + seconds
 
     def seconds(self, written: int, now: float) -> float | None:
         """What an attempt may take; None: as long as it wants."""

@@ -92,7 +92,7 @@ class Repeats:
             upstream=read_upstream(head.header),
             wanted=wanted,
         )
-        self._count()
+        self._count(now)
         return step
 
     def failed(self, number: int, failure: TransportFailure, how: Failure, now: float) -> Next:
@@ -103,13 +103,13 @@ class Repeats:
         )
         how = Failure(how.progress, how.final, how.refused, how.unacknowledged, wanted)
         step = self.machine.failed(number, how, now)
-        self._count()
+        self._count(now)
         return step
 
     def suspect(self, number: int, now: float) -> Next:
         """See `Call.suspect`."""
         step = self.machine.suspect(number, now)
-        self._count()
+        self._count(now)
         return step
 
     def late(self, number: int, sent_at: float, now: float) -> Try | Await:
@@ -117,7 +117,7 @@ class Repeats:
         pace = self._call.pace
         assert pace is not None
         step = pace.start_hedge(lambda: self.machine.hedge(number, now))
-        self._count()
+        self._count(now)
         if isinstance(step, Try) and events.wanted(events.HedgeStarted):
             target = self._call.service.target.text
             events.emit(
@@ -125,10 +125,10 @@ class Repeats:
             )
         return step
 
-    def _count(self) -> None:
+    def _count(self, now: float) -> None:
         held_back = self.machine.held_back
         if held_back is not None:
-            self._call.service.hold_back(held_back)
+            self._call.service.hold_back(held_back, now)
 
     # -- what the caller's strategies see --------------------------------------------------
 

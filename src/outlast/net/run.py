@@ -110,33 +110,30 @@ class Resumable(Generic[T]):
     @types.coroutine
     def until(self, stop: Callable[[], float]) -> Generator[Any, Any, T | None]:
         """Its result; None if `stop()` has come, which is asked anew for each of its waits."""
-        effect, self._effect = self._effect, None
+        work, effect, self._effect = self._work, self._effect, None
+        self._running = True
         try:
             if effect is None:
-                effect = self._step()
+                effect = work.send(None)
             while True:
                 wait, at = effect, stop()
                 if type(effect) is Wait and at < effect.until:
                     wait = Wait(effect.interests, at)
+                self._running = False
                 try:
                     ready = yield wait
                 except BaseException as error:  # noqa: BLE001  thrown in, and out again
-                    effect = self._step(error=error)
+                    self._running = True
+                    effect = work.throw(error)
                     continue
                 if wait is not effect and not ready and self._network.now() >= at:
                     self._effect = effect
                     return None
-                effect = self._step(ready)
+                self._running = True
+                effect = work.send(ready)
         except StopIteration as ended:
             result: T = ended.value
             return result
-
-    def _step(self, value: object = None, *, error: BaseException | None = None) -> Any:
-        self._running = True
-        try:
-            return self._work.send(value) if error is None else self._work.throw(error)
-        finally:
-            self._running = False
 
 
 class _Strand(Generic[T]):

@@ -6,12 +6,20 @@ import functools
 from collections.abc import Sequence
 
 from outlast import events
+from outlast.core.call_steps import Repeat
 from outlast.core.health import Ejected, Returned, Standing
 from outlast.core.roster import Roster
 from outlast.net.address import Address
 from outlast.net.dial_news import DialEnded, DialNews, LookupEnded, Told
 
-__all__ = ["Panic", "announce", "announce_members", "dial_teller", "exhausted"]
+__all__ = [
+    "Panic",
+    "announce",
+    "announce_members",
+    "dial_teller",
+    "exhausted",
+    "held_back",
+]
 
 DIALS = (events.LookupFinished, events.DialFailed, events.BudgetExhausted)
 
@@ -58,6 +66,12 @@ def exhausted(target: str, budget: str, now: float) -> None:
     """A budget has refused something: "retries" or "redials". Not under a lock."""
     if events.wanted(events.BudgetExhausted):
         events.emit(events.BudgetExhausted(at=now, target=target, budget=budget))
+
+
+def held_back(target: str, rule: Repeat, now: float) -> None:
+    """A dry run has only counted a repeat. Not under a lock."""
+    if events.wanted(events.RepeatHeldBack):
+        events.emit(events.RepeatHeldBack(at=now, target=target, rule=rule.value))
 
 
 class Panic:

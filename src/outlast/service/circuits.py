@@ -199,7 +199,7 @@ class Circuits:
         with self._lock:
             doors = [self._door(address, alone) for address in order]
             for door in doors:
-                if door.circuit.connect():
+                if door.circuit.dialling():
                     return Berth(self, door)
             full = Full(doors[0].address, doors[0].circuit.why())
         self._tell(doors[0], now)

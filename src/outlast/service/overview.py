@@ -43,6 +43,7 @@ def _target(service: Service, now: float, sums: Sums | None) -> TargetSnapshot:
         endpoints=endpoints,
         panic=service.look(lambda roster: roster.panic),
         retry_budget_left=service.repeats_left(now),
+        held_back=sum(service.held_back.copy().values()),
         redials_left=service.memory.redials_left(now),
         calls=service.calls,
     )

@@ -28,7 +28,7 @@ from outlast.events import emit
 from outlast.net.address import Address
 from outlast.net.dial import DialMemory
 from outlast.net.seam import Network
-from outlast.service.announce import Panic, announce, announce_members, exhausted
+from outlast.service.announce import Panic, announce, announce_members, exhausted, held_back
 from outlast.service.check_kinds import CheckWay
 from outlast.service.checks import ActiveChecks
 from outlast.service.circuits import Circuits
@@ -383,10 +383,11 @@ class Service:
             exhausted(self.target.text, "retries", now)
         return granted
 
-    def hold_back(self, rule: Repeat) -> None:
+    def hold_back(self, rule: Repeat, now: float) -> None:
         """Count a repeat that a dry run has kept from being made."""
         with self._lock:
             self.held_back[rule] = self.held_back.get(rule, 0) + 1
+        held_back(self.target.text, rule, now)
 
     def response_times(self) -> ResponseTimes:
         """What its answers take, of calls that have a deadline or a hedge."""

@@ -57,7 +57,8 @@ class TargetSnapshot:
 
     `panic`: what was ejected on its answers is used all the same. `retry_budget_left`: repeats
     and hedges that could start now. `redials_left`: extra dials that could. (None: not known.)
-    `calls`: since the process knows the target.
+    `calls`, and `held_back`, the repeats that dry runs have only counted: since the process knows
+    the target.
     """
 
     target: str
@@ -66,6 +67,7 @@ class TargetSnapshot:
     retry_budget_left: float | None = None
     redials_left: float | None = None
     calls: int = 0
+    held_back: int = 0
 
     def standing(self, word: str) -> int:
         """How many endpoints are "in", "out" or "trial"."""
@@ -131,6 +133,8 @@ def _heading(target: TargetSnapshot) -> str:
     parts += [f"{count} {word}" for word in ("out", "trial") if (count := target.standing(word))]
     parts += [f"{target.calls} call{'s' * (target.calls != 1)}"]
     budgets = (("repeats", target.retry_budget_left), ("extra dials", target.redials_left))
+    if target.held_back:
+        parts.append(f"{target.held_back} repeats held back")
     parts += [f"{left:.0f} {what} left" for what, left in budgets if left is not None]
     if target.panic:
         parts.append("PANIC")

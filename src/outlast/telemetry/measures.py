@@ -115,6 +115,14 @@ MEASURES: tuple[Measure[Any], ...] = (
         unit="{request}",
     ),
     Measure(
+        kind=events.RepeatHeldBack,
+        name="repeats.held_back",
+        text="Repeats and hedges that a dry run has only counted.",
+        unit="{request}",
+        labels=("rule",),
+        values=lambda e: (e.rule,),
+    ),
+    Measure(
         kind=events.BudgetExhausted,
         name="budget.exhausted",
         text="What was not done because a budget is spent.",
