@@ -28,11 +28,13 @@ def named(
     takes: float = 0.0,
     known: bool = False,
     addresses: Sequence[str] = (),
+    spare: Sequence[str] = (),
 ) -> Scenario:
     """A race for a name whose look-ups give `answers`."""
     figures = plan(lookups=True, known=known)
-    met = Scenario(table, figures, addresses=addresses, answers=answers, lookup_takes=takes)
-    return met.run()
+    return Scenario(
+        table, figures, addresses=addresses, answers=answers, lookup_takes=takes, spare=spare
+    ).run()
 
 
 def test_the_name_is_looked_up_first() -> None:
@@ -51,6 +53,32 @@ def test_known_addresses_are_dialled_while_the_name_is_looked_up() -> None:
         (0.25, "dial b#0"),
         (0.251, "won b#0"),
     ]
+
+
+@pytest.mark.incident("FR-49")
+def test_fr49_an_answer_that_does_not_come_is_stood_in_for() -> None:
+    met = named({"a": ANSWERS}, [["a"]], takes=60.0, spare=["a"])
+    assert met.trail == [(0.0, "look up"), (0.25, "dial a#0"), (0.251, "won a#0")]
+
+
+def test_an_answer_that_comes_is_not_stood_in_for() -> None:
+    met = named({"a": ANSWERS, "b": ANSWERS}, [["b"]], takes=0.24, spare=["a"])
+    assert met.trail == [(0.0, "look up"), (0.24, "dial b#0"), (0.241, "won b#0")]
+
+
+def test_a_late_answer_is_dialled_beside_the_addresses_of_before() -> None:
+    met = named({"a": SILENT, "b": ANSWERS}, [["b"]], takes=0.4, spare=["a"])
+    assert met.only("dial", "won") == [(0.25, "dial a#0"), (0.5, "dial b#0"), (0.501, "won b#0")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "won"), [(NoAddress(passing=True), True), (NoAddress(), False), ([], False)]
+)
+def test_a_server_that_fails_is_stood_in_for_and_one_that_says_no_is_not(
+    answer: Sequence[str] | NoAddress, won: bool
+) -> None:
+    met = named({"a": ANSWERS}, [answer], takes=0.1, spare=["a"])
+    assert met.ended == ("won a#0" if won else "lost")
 
 
 def test_a_resolver_that_hangs_ends_at_the_deadline() -> None:

@@ -144,6 +144,7 @@ class Scenario:
         bucket: Bucket | None = None,
         clock: Clock | None = None,
         refused: Callable[[str, float], bool] = lambda *_: False,
+        spare: Sequence[str] = (),
     ) -> None:
         self.table = table
         self.answers = list(answers)
@@ -155,6 +156,7 @@ class Scenario:
             Bottomless() if bucket is None else bucket,
             given if addresses is None else addresses,
             refused,
+            spare,
         )
         self.trail: Trail = []
         self.open: dict[int, str] = {}

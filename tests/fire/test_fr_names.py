@@ -13,7 +13,7 @@ import pytest
 import outlast
 from outlast.testing import SimNet
 from outlast.testing.simnet.pod import Pod
-from tests.fire.worlds import NAME, URL, cluster, connecting, load, pods_of
+from tests.fire.worlds import NAME, URL, cluster, connecting, load, pods_of, report
 
 MAX_AGE = 60.0  # seconds, give or take a fifth; the default is 300
 POLICY = outlast.Policy(max_age=MAX_AGE)
@@ -118,6 +118,40 @@ def test_fr47_load_that_never_pauses_moves_with_the_name() -> None:
     assert second.counts()["requests"] > 500
     ages = second.counts()["connections"]
     assert ages >= 4, "each of the four has moved"
+
+
+@pytest.mark.incident("FR-49")
+@pytest.mark.parametrize("seed", range(3))
+def test_fr49_queries_are_lost(seed: int) -> None:
+    """One in twenty: the address of before is dialled where the answer does not come in time, and
+    the first look-up of all stays within the connect timeout."""
+    net = cluster(2, seed=seed)
+    net.at(1.0, net.dns.lose, 0.05)
+    with connecting(net) as client:
+        calls = load(net, lambda: client.get(f"{URL}?close=1"), until=30.0, pause=0.1)
+        net.dns.lose(1.0)
+        answer = client.get(URL)
+    assert calls.errors == []
+    assert calls.slowest < 0.3
+    assert "an address of the one before is dialled" in str(report(answer))
+    net = cluster(2, seed=seed)
+    net.dns.lose(1.0)
+    with connecting(net, timeout=2.0) as client:
+        with pytest.raises(httpx.ConnectTimeout, match=r"after 2.00 s and 0 dials"):
+            client.get(URL)
+
+
+@pytest.mark.incident("FR-49")
+def test_fr49_an_answer_of_five_minutes_ago_stands_in_for_nothing() -> None:
+    net = cluster(2)
+    with connecting(net, timeout=2.0) as client:
+        client.get(f"{URL}?close=1")
+        net.dns.lose(1.0)
+        net.sleep(299.0)
+        assert client.get(f"{URL}?close=1").status_code == 200
+        net.sleep(2.0)
+        with pytest.raises(httpx.ConnectTimeout, match="has not been answered"):
+            client.get(f"{URL}?close=1")
 
 
 @pytest.mark.incident("FR-59")

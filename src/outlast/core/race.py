@@ -16,7 +16,8 @@ The rules (DESIGN section 6):
   dial at a time, and no second round after errors. Never an error by itself: each address is
   tried once unless another race has just been refused there (`core.refusals`), and an address
   that stays silent is dialled again.
-- A name is looked up again while nothing has won, and after every address has failed.
+- A name is looked up again while nothing has won, and after every address has failed. Where the
+  answer does not come, or the server fails, the addresses of before stand in for it.
 
 The machine knows addresses only as opaque, hashable values. It does no I/O: `step` says what to
 do at `now`, the other methods tell it what happened. Not thread-safe; one race has one owner.
@@ -55,6 +56,7 @@ MAX_PASSED = 8  # dials passed over in a row: no storm where most ports lead now
 MAX_REFUSALS = 8  # answered failures of one address in one race; 2^-8 for a VIP half gone
 MORE_REFUSALS = 24  # where a dial was won lately; (3/4)^24 = 1e-3 for a VIP three quarters gone
 LOOKUP_AGAIN = 1.0  # seconds without a winner before the name is looked up once more; doubles
+LOOKUP_HELD = 0.25  # seconds without an answer, until the addresses of before are dialled
 LOOKUP_RETRY = 0.5  # seconds between look-ups of a name that has no address at the moment
 
 
@@ -116,6 +118,7 @@ class _Address:
 @dataclass(slots=True)
 class _Lookup:
     pending: bool = False
+    asked: float = -math.inf
     due: float = math.inf  # the next one; infinite while one is pending, or if there is none
     gap: float = LOOKUP_AGAIN
     failed: bool = False
@@ -141,10 +144,12 @@ class Race(Generic[A]):
         bucket: Bucket,
         addresses: Iterable[A] = (),
         refused: Callable[[A, float], bool] = lambda *_: False,
+        spare: Iterable[A] = (),
     ) -> None:
         self.plan = plan
         self._bucket = bucket
         self._refused = refused  # `Refusals.lately`: whether others were told no there just now
+        self._spare = tuple(spare)  # what the name's last answer was
         self._addresses: dict[A, _Address] = {}
         self._open: dict[int, _Dial[A]] = {}
         self._pace = _Pace()
@@ -172,6 +177,8 @@ class Race(Generic[A]):
         lookup.pending = False
         lookup.failed = True
         lookup.fresh = True
+        if passing and not self._addresses:
+            self._add(self._spare)
         if passing or self.plan.known or self._addresses:
             lookup.due = now + LOOKUP_RETRY
 
@@ -223,10 +230,12 @@ class Race(Generic[A]):
         if expired is not None:
             return self._abandon(expired, "unanswered for 1 s")
         if now >= self._lookup.due:
-            return self._resolve()
+            return self._resolve(now)
+        if now >= self._held_until():
+            self._add(self._spare)
         address = self._candidate()
         if address is None:
-            return self._spent()
+            return self._spent(now)
         due = self._due(address)
         if now < due:
             return Pause(min(due, self._next_event()))
@@ -257,7 +266,7 @@ class Race(Generic[A]):
         """What the empty bucket asks for instead of the dial; None: it may start all the same."""
         if not self._open:
             worth = self._worth_a_look(now)
-            return self._spent() if worth is None else self._start(worth, now)
+            return self._spent(now) if worth is None else self._start(worth, now)
         due = self._pace.last + REDIAL_GAP
         return Pause(min(due, self._next_event())) if now < due else None
 
@@ -286,8 +295,9 @@ class Race(Generic[A]):
         del self._open[dial]
         return Abandon(dial, why)
 
-    def _resolve(self) -> Resolve:
+    def _resolve(self, now: float) -> Resolve:
         self._lookup.pending = True
+        self._lookup.asked = now
         self._lookup.due = math.inf
         return Resolve()
 
@@ -296,7 +306,7 @@ class Race(Generic[A]):
             return self._abandon(dial, "deadline")
         return Lost(timed_out=True)
 
-    def _spent(self) -> Step[A]:
+    def _spent(self, now: float) -> Step[A]:
         """No address is worth another dial, or there is none."""
         lookup = self._lookup
         if self._open or lookup.pending:
@@ -306,7 +316,7 @@ class Race(Generic[A]):
         if lookup.failed and lookup.due < math.inf:
             return Pause(self._next_event())
         if not lookup.fresh:
-            return self._resolve()
+            return self._resolve(now)
         return Lost(timed_out=False)
 
     # -- reckoning -------------------------------------------------------------------------
@@ -362,7 +372,13 @@ class Race(Generic[A]):
         """The deadline, a look-up, or the end of a passing dial; whichever comes first."""
         oldest = self._oldest_passing()
         ends = math.inf if oldest is None else self._open[oldest].started + REDIAL_LIFE
-        return min(self.plan.deadline, self._lookup.due, ends)
+        return min(self.plan.deadline, self._lookup.due, self._held_until(), ends)
+
+    def _held_until(self) -> float:
+        """When the addresses of before stand in for an answer; infinite if they need not."""
+        lookup = self._lookup
+        held = bool(self._spare) and lookup.pending and not self._addresses
+        return lookup.asked + LOOKUP_HELD if held else math.inf
 
 
 def interleave(addresses: Iterable[A], family: Callable[[A], Hashable]) -> list[A]:

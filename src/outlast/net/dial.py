@@ -34,6 +34,7 @@ def errno_of(error: BaseException | None) -> int | None:
     return None
 
 
+STALE = 300.0  # seconds; for so long a name's last answer may stand in for the next
 LATELY = 60.0  # seconds; until then the control plane has taken a dead endpoint out
 
 
@@ -50,7 +51,7 @@ class DialMemory:
         self._bucket = RedialBucket(now)
         self._ports = SilentPorts()
         self._refusals = Refusals()
-        self.known = False  # the name has had an address
+        self._found: tuple[Sequence[Address], float] = ((), -math.inf)
         self._won_at = -math.inf
 
     def renew(self) -> None:
@@ -72,6 +73,21 @@ class DialMemory:
         with self._lock:
             self._bucket.won(taken, now)
             self._won_at = now
+
+    @property
+    def known(self) -> bool:
+        """Whether the name has had an address."""
+        return bool(self._found[0])
+
+    def found(self, addresses: Sequence[Address], now: float) -> None:
+        """The name has been looked up."""
+        if addresses:
+            self._found = addresses, now
+
+    def last_answer(self, now: float) -> Sequence[Address]:
+        """What the name's addresses were, if that is not too long ago."""
+        addresses, at = self._found
+        return addresses if now - at <= STALE else ()
 
     def lately(self, now: float) -> bool:
         """Whether a dial was won within the last minute."""

@@ -78,10 +78,10 @@ class _Driver:
             lately=request.memory.lately(self.begun),
         )
         self.addresses = list(request.addresses)
-        bucket = (
-            request.memory if request.told is None else TellingBucket(request.memory, request.told)
-        )
-        return Race(plan, bucket, self.addresses, request.memory.refused_lately)
+        memory, told = request.memory, request.told
+        bucket = memory if told is None else TellingBucket(memory, told)
+        spare = () if request.name is None else self._arranged(memory.last_answer(self.begun))
+        return Race(plan, bucket, self.addresses, memory.refused_lately, spare)
 
     async def run(self) -> Won:
         """Step the machine until somebody wins."""
@@ -115,6 +115,10 @@ class _Driver:
     # -- strands ---------------------------------------------------------------------------
 
     def _start(self, step: Start[Address]) -> None:
+        if step.address not in self.addresses:
+            self.addresses.append(step.address)
+            why = "no answer: an address of the one before is dialled"
+            self.report.add(self.network.now(), "lookup", why, address=str(step.address))
         self.attempts[step.dial] = _Attempt(step.address, self.network.now())
         self.strands.start(step.dial, self._attempt(step.dial))
 
@@ -191,7 +195,7 @@ class _Driver:
                 self.request.watcher.resolved(outcome, now)
             found = interleave(self._arranged(outcome), lambda address: address.family)
             self.addresses.extend(a for a in found if a not in self.addresses)
-            self.request.memory.known |= bool(found)
+            self.request.memory.found(found, now)
             text = ", ".join(map(str, found)) or "no address"
             self.report.add(now, "lookup", text, address=where)
             self._tell_lookup(name[0], now, outcome, "" if found else text)
