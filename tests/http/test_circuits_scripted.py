@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 import outlast
-from outlast import CircuitLimits, Policy, Target, events
+from outlast import CircuitLimits, PickFirst, Policy, Target, events
 from outlast.core.concurrency import AdaptivePlan
 from outlast.http.answer import Answer
 from outlast.http.call_driver import run_call
@@ -34,13 +35,17 @@ def limited(
     *hosts: str,
     policy: Policy | None = None,
     timeout: Any = None,
+    balance: Any = None,
     **limits: Any,
 ) -> Iterator[tuple[httpx.Client, Engine]]:
     """A client whose target has these limits. At the end nothing is counted."""
-    aim = Target(target(*(hosts or ("a",))), circuit=CircuitLimits(**limits))
+    limited = CircuitLimits(**limits)
+    aim = Target(target(*(hosts or ("a",))), circuit=limited, balance=balance)
     transport = outlast.Transport(network=network, targets={URL: aim}, policy=policy)
     with httpx.Client(transport=transport, timeout=timeout) as made:
         yield made, transport._engine
+    counts = transport._engine.pool.counts()
+    assert (counts["busy"], counts["waiting"], counts["places"]) == (0, 0, counts["idle"])
     (service,) = transport._engine._services.values()
     assert service.circuits is not None
     counted = [
@@ -139,6 +144,31 @@ def test_a_dead_endpoint_is_left_and_the_seat_with_it() -> None:
     with limited(network, "a", "b", in_flight=1) as (calls, _):
         for _ in range(4):
             assert calls.get(URL).content == b"ok"
+
+
+def test_whoever_wins_the_race_needs_a_seat_as_well() -> None:
+    """The free one does not answer its dial, the other that does is full: its connection goes
+    back to the pool."""
+    network = FakeNetwork(a=Line(silent, connect=math.inf), b=GOOD)
+    with limited(network, "a", "b", in_flight=1, waiting=0, balance=PickFirst()) as (calls, _):
+        with calls.stream("GET", URL) as response:
+            assert response.extensions["outlast"].events[-1].address == "10.0.0.2:80"
+            with pytest.raises(httpx.PoolTimeout, match="full: 1 requests"):
+                calls.get(URL)
+        assert len(network.requests) == 1
+        assert calls.get(URL).content == b"ok"
+
+
+def test_beside_a_suspect_one_there_is_no_seat_either() -> None:
+    """Its place in the pool, that the second attempt was to have, is not lost."""
+    network = FakeNetwork(a=Line(silent, acked=math.inf))
+    with limited(network, in_flight=1, waiting=0, timeout=3.0) as (calls, _):
+        with pytest.raises(httpx.ReadTimeout) as caught:
+            calls.get(URL)
+    told = " ".join(words(caught.value))
+    assert "suspect" in told
+    assert "is full" in told
+    assert len(network.requests) == 1
 
 
 # -- in line -------------------------------------------------------------------------------
@@ -287,6 +317,15 @@ def test_connections_that_have_gone_do_not_count() -> None:
         for _ in range(4):
             assert calls.get(URL).content == b"ok"
     assert len(network.streams) == 5
+
+
+def test_a_dial_that_failed_does_not_count() -> None:
+    network = FakeNetwork(a=[Line(silent, connect=math.inf), GOOD])
+    with limited(network, connections=1, policy=Policy(open_attempts=1)) as (calls, _):
+        timeout = httpx.Timeout(None, connect=0.2)
+        with pytest.raises(httpx.ConnectTimeout):
+            calls.get(URL, timeout=timeout)
+        assert calls.get(URL).content == b"ok"
 
 
 def test_idle_ones_of_another_transport_count() -> None:

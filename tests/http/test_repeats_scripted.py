@@ -14,7 +14,7 @@ import outlast
 from outlast import Policy
 from outlast.core.call import Repeat
 from tests.http.callers import words
-from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent
+from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers
 from tests.http.virtual_calls import AT_ONCE, URL, client
 
 BUSY = answer(b"busy", 503)
@@ -115,15 +115,24 @@ def test_a_condition_on_exceptions(kind: type[Exception], requests: int) -> None
 def test_a_condition_is_not_asked_where_nothing_was_sent() -> None:
     """The same exception as the caller's; and no repeat in the server's eyes is forbidden."""
     asked: list[object] = []
-    network = FakeNetwork(a=[Line(silent, code=111), GOOD])
+
+    def once_then_broken(stream: FakeStream) -> None:
+        if stream.request() is not None:
+            stream.says(0.01, answer(b"first"))
+            stream.broken = BrokenPipeError(32, "Broken pipe")
+
+    network = FakeNetwork(a=[Line(once_then_broken), GOOD])
 
     def never(state: tenacity.RetryCallState) -> bool:
-        asked.append(state)
+        asked.append(state.outcome)
         return False
 
     with client(network, policy=Policy(retry_if=never)) as calls:
-        assert calls.get(URL).content == b"ok"
-    assert len(asked) == 1  # of the answer
+        calls.get(URL)
+        response = calls.get(URL)
+        assert response.content == b"ok"
+        assert "repeated (nothing was sent)" in " ".join(words(response))
+    assert len(asked) == 2  # of the answers
 
 
 def test_a_stop_sees_the_exception_that_the_caller_would_get() -> None:
@@ -140,7 +149,7 @@ def test_a_stop_sees_the_exception_that_the_caller_would_get() -> None:
             calls.get(URL)
     assert len(network.requests) == 2
     assert [type(each) for each in seen] == [httpx.RemoteProtocolError] * 2
-    assert all(outlast.report_of(each) is not None for each in seen)
+    assert all(outlast.report_of(each) for each in seen)  # not None, nor empty
     assert isinstance(seen[0], httpx.RequestError)
     assert seen[0].request.url == URL
 
