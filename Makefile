@@ -12,8 +12,12 @@ ALONE := $(BENCH)/niquests
 # Tests that need no quiet run side by side; most of them wait for something.
 CROWD := -n 2
 
+# The kernel lab; what asserts how long calls take is alone on it.
+LAB := $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest
+INCIDENT := tests/lab/test_incident_a.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit dropin family lab incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
+.PHONY: help demo test lint format types core unit dropin family lab incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -21,8 +25,9 @@ help:  ## list what can be made
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
 
-# `dropin` is not part of it until the whole has been timed on a quiet machine: under ten minutes.
-test: lint types unit family lab  ## every check, as the continuous integration runs it
+test: lint  ## every check, as the continuous integration runs it
+	$(MAKE) -j2 -O types core
+	$(MAKE) unit dropin family lab
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -35,9 +40,11 @@ format: $(VENV)/.dev  ## rewrite the files in the house format
 types: $(VENV)/.dev  ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev  ## the fast tests; core/ is covered wholly, branch by branch
+core: $(VENV)/.dev  ## the tests of the decisions, which cover them wholly, branch by branch
 	$(BIN)/coverage run -m pytest tests/core
 	$(BIN)/coverage report --include='src/outlast/core/*' --fail-under=100
+
+unit: $(VENV)/.dev  ## the fast tests of everything else
 	$(BIN)/python -m pytest $(CROWD) --ignore=tests/core --ignore=tests/lab --ignore=tests/dropin
 
 dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server; then with httpx2
@@ -50,16 +57,17 @@ family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in t
 	  test_network_stream.py test_calls_scripted.py test_attempts_scripted.py test_redials.py)
 
 lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
-	$(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab
+	$(LAB) -n 4 tests/lab --ignore=$(INCIDENT)
+	$(LAB) $(INCIDENT)
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
-	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_incident_a.py
+	OUTLAST_FULL=1 $(LAB) $(INCIDENT)
 
 differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simulation, the long rows too; prints both, 3 minutes
-	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest tests/lab/test_differential.py tests/lab/test_differential_cluster.py
+	OUTLAST_FULL=1 $(LAB) tests/lab/test_differential.py tests/lab/test_differential_cluster.py
 
 liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and lost packets, and ten thousand incidents of POSTs; prints the figures, 20 minutes
-	OUTLAST_FULL=1 $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest $(addprefix tests/lab/test_,liveness.py \
+	OUTLAST_FULL=1 $(LAB) $(addprefix tests/lab/test_,liveness.py \
 	  probes.py liveness_http.py liveness_matrix.py lossy_lines.py is_it_me.py watch_cost.py)
 	OUTLAST_FULL=1 $(BIN)/python -m pytest tests/fire/test_lossy_lines.py
 	$(BIN)/python -m tests.fire.posts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,19 @@ _figures: list[str] = []
 def figures() -> Callable[[str], None]:
     """Print a line of measured figures at the end of the run."""
     return _figures.append
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes: its figures go to the one that reports."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["figures"] = _figures
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """See `pytest_sessionfinish`."""
+    _figures.extend(getattr(node, "workeroutput", {}).get("figures", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
