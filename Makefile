@@ -54,7 +54,8 @@ dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
 	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) $(addprefix tests/http/,test_transport_sync.py \
 	  test_transport_async.py test_families.py test_cancellation.py test_client.py test_trace.py \
-	  test_network_stream.py test_calls_scripted.py test_attempts_scripted.py test_redials.py)
+	  test_network_stream.py test_calls_scripted.py test_attempts_scripted.py test_redials.py \
+	  test_repeats_scripted.py test_paced_scripted.py test_circuits_scripted.py)
 
 lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
 	$(LAB) -n 4 tests/lab --ignore=$(INCIDENT)

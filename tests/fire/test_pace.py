@@ -4,6 +4,7 @@ trio; the loser of a hedge on HTTP/2 beside its siblings."""
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -159,3 +160,63 @@ def test_the_loser_of_a_hedge_does_its_siblings_no_harm(backend: str) -> None:
     assert got["sibling"][1] == got["warm"][1] == got["after"][1]
     assert got["sibling"][0] > 1.0
     assert first.counts()["connections"] == second.counts()["connections"] == 1
+
+
+@pytest.mark.parametrize("backend", LOOPS)
+def test_limits_count_what_shares_a_connection(backend: str) -> None:
+    """On HTTP/2 four at a time, on one connection, and no more of those than one."""
+    net = SimNet()
+    pod = net.node("a").pod(serve_h2(Books(), 0, 100), port=80)
+    limits = CircuitLimits(in_flight=4, connections=1)
+    ended: list[float] = []
+    origin = "http://orders.shop.svc"
+
+    async def main() -> None:
+        targets = {origin: Target(f"static://{pod.address}", circuit=limits)}
+        transport = outlast.AsyncTransport(network=net, http1=False, http2=True, targets=targets)
+        async with httpx.AsyncClient(transport=transport, timeout=10.0) as client:
+
+            async def ask(number: int) -> None:
+                headers = {"x-request-id": str(number)}
+                response = await client.get(f"{origin}/?delay=1", headers=headers)
+                assert response.status_code == 200
+                ended.append(net.elapsed())
+
+            async with anyio.create_task_group() as group:
+                for number in range(12):
+                    group.start_soon(ask, number)
+
+    with net:
+        net.run(main, backend=backend)
+    seconds = [int(at) for at in sorted(ended)]
+    assert seconds == [1] * 4 + [2] * 4 + [3] * 4
+    assert pod.counts()["connections"] == 1
+
+
+@pytest.mark.parametrize("backend", LOOPS)
+@pytest.mark.parametrize("policy", [{"attempt_timeout": 0.5}, {"hedge": 0.1}], ids=str)
+def test_a_body_of_the_caller_s_own_awaits_what_it_likes(
+    backend: str, policy: dict[str, float]
+) -> None:
+    """It is sent once: never hedged, and ended with its attempt."""
+    scene = Scene(1, 2, takes=1.0)
+    took: list[float] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            await anyio.sleep(0.05)
+            yield b"x" * 1000
+
+    async def main() -> None:
+        async with scene.client(policy=Policy(**policy)) as client:  # type: ignore[arg-type]  # figures
+            began = scene.net.elapsed()
+            if "hedge" in policy:
+                assert (await client.put(URL, content=body())).status_code == 200
+            else:
+                with pytest.raises(httpx.ReadTimeout, match="attempt_timeout"):
+                    await client.put(URL, content=body())
+            took.append(scene.net.elapsed() - began)
+
+    scene.net.run(main, backend=backend)
+    assert took == pytest.approx([0.5 if "attempt_timeout" in policy else 1.0], abs=0.01)
+    assert len(scene.asked.at) == 1

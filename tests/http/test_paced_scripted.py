@@ -365,3 +365,14 @@ def test_what_a_loser_took_so_far_is_known() -> None:
         assert after == pytest.approx(1.05 * 0.061)
         latencies = [latency for _, latency in standings(network).values()]
         assert latencies == pytest.approx([0.061, 0.01])
+
+
+def test_a_listener_hears_of_both_attempts() -> None:
+    heard: list[str] = []
+    network = FakeNetwork(a=[SLOW, GOOD])
+    trace = {"trace": lambda name, info: heard.append(name)}
+    with client(network, policy=Policy(hedge=0.05)) as calls:
+        assert calls.get(URL, extensions=trace).content == b"ok"
+    name = "http11.receive_response_headers"
+    assert heard.count(f"{name}.started") == 2
+    assert heard.count(f"{name}.complete") == heard.count(f"{name}.failed") == 1

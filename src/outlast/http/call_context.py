@@ -17,7 +17,7 @@ from outlast.http.connection import Connection
 from outlast.http.engine import Engine
 from outlast.http.hash_key import hash_key
 from outlast.http.message import BytesBody, Request
-from outlast.http.pace import Pace, paced
+from outlast.http.pace import Pace
 from outlast.http.repeats import Repeats
 from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
@@ -89,8 +89,15 @@ class CallContext:
         self.repeatable = request.safe and isinstance(request.body, BytesBody)
         self.watched = self.policy.watch and self.repeatable
         self.pace: Pace | None = None
-        if paced(self.policy, self.service):
-            self.pace = Pace(self.policy, self.service, self.deadline, repeatable=self.repeatable)
+        policy = self.policy
+        if (
+            deadline is not None
+            or policy.hedge is not None
+            or policy.attempt_timeout is not None
+            or policy.deadline_header is not None
+            or self.service.circuits is not None
+        ):
+            self.pace = Pace(policy, self.service, self.deadline, repeatable=self.repeatable)
 
     @property
     def repeats(self) -> Repeats:

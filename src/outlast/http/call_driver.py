@@ -31,7 +31,7 @@ async def run_call(engine: Engine, request: Request) -> Answer:
     way = engine.settings.way
     call = CallContext(engine, request if way is DIRECTLY else way.request(request))
     call.service.request(call.report.started)
-    first = attempt_of(call, 0)
+    first = Attempt(call, 0) if call.pace is None else attempt_of(call, 0)
     try:
         outcome = await first.go()
         if outcome is Outcome.ANSWERED and not call.doubts(first.status):

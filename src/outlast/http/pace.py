@@ -20,20 +20,9 @@ from outlast.policy import Policy
 from outlast.service.response_times import ResponseTimes
 from outlast.service.table import Service
 
-__all__ = ["Pace", "paced"]
+__all__ = ["Pace"]
 
 ROUNDING = 1e-6  # seconds; sums of floats differ by less
-
-
-def paced(policy: Policy, service: Service) -> bool:
-    """Whether a call has anything of this."""
-    return (
-        policy.deadline is not None
-        or policy.hedge is not None
-        or policy.attempt_timeout is not None
-        or policy.deadline_header is not None
-        or service.circuits is not None
-    )
 
 
 class Pace:
