@@ -376,3 +376,16 @@ def test_a_listener_hears_of_both_attempts() -> None:
     name = "http11.receive_response_headers"
     assert heard.count(f"{name}.started") == 2
     assert heard.count(f"{name}.complete") == heard.count(f"{name}.failed") == 1
+
+
+def test_a_hedge_that_gets_no_connection_leaves_the_first_alone() -> None:
+    """It takes no place away from anybody, and waits for one no longer than the pool timeout."""
+    network = FakeNetwork(a=SLOW)
+    limits = httpx.Limits(max_connections=1)
+    timeout = httpx.Timeout(None, pool=0.3)
+    with client(network, policy=Policy(hedge=0.05), limits=limits, timeout=timeout) as calls:
+        response = calls.get(URL)
+    assert response.content == b"slow"
+    assert network.time == pytest.approx(1.001)
+    assert "waited 0.300 s for a connection" in words(response)
+    assert len(network.streams) == 1
