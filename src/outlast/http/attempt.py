@@ -25,7 +25,7 @@ from outlast.http.message import BytesBody, Head, StreamBody
 from outlast.http.watching import NOTHING, RESPONSE, ROOM
 from outlast.net.address import Address
 from outlast.net.run import give_way
-from outlast.net.seam import Wait
+from outlast.net.seam import WRITE, Wait
 from outlast.service.turn import Turn
 
 __all__ = ["Attempt", "Outcome"]
@@ -277,10 +277,13 @@ class Attempt(Endings):
         return True
 
     async def _blocked(self, lease: Lease) -> bool:
-        """The peer does not take more now. True if it has answered already."""
+        """The peer does not take more now. True if it has answered already, and so wants no more.
+
+        A success does not say that: its rest may wait for the request's (RFC 9113 section 8.1). It
+        is the answer if the peer takes no more for as long as it may."""
         exchange = lease.exchange
         until = self.call.until(self.call.request.timeouts.write)
-        while True:
+        while self.head is None:
             now = self.call.now()
             if now >= until:
                 raise self._write_timeout(lease)
@@ -291,8 +294,21 @@ class Attempt(Endings):
                 self.waiting = NOTHING
                 if exchange.pull():
                     self.head = self._next_head(lease)
-                return self.head is not None
+                return self.head is not None and not 200 <= self.head.status < 300
             self._look(lease)
+        return await self._blocked_amid_an_answer(lease, until)
+
+    async def _blocked_amid_an_answer(self, lease: Lease, until: float) -> bool:
+        """As `_blocked`, when a success has begun. Its body is not read yet: HTTP/1.1 leaves it to
+        the kernel, a stream of HTTP/2 to its window."""
+        exchange = lease.exchange
+        alone = exchange.number is None
+        room = ((lease.connection.stream, WRITE),) if alone else exchange.interests(writing=True)
+        if not await Wait(room, until):
+            return self.call.now() >= until
+        if not alone:
+            exchange.pull()
+        return False
 
     # -- in --------------------------------------------------------------------------------
 

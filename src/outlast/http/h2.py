@@ -34,6 +34,7 @@ class H2Exchange:
     """One stream. See `Exchange`; `hear`, `wake` and `parked` are the session's."""
 
     __slots__ = (
+        "_answered",
         "_body",
         "_debt",
         "_done",
@@ -61,6 +62,7 @@ class H2Exchange:
         self._done = False  # and sent
         self._events: deque[h2.events.Event | Exception] = deque()
         self._waiter: Waiter | None = None
+        self._answered = False  # the response's head has been taken
         self._debt = 0
         self._since = 0.0  # its own last word, and how often the session had heard something then
         self._heard = 0
@@ -182,7 +184,8 @@ class H2Exchange:
         self.blocked = writing
         waiter = self._waiter = session.network.waiter()
         # Asked once somebody can wake it: what has come just before would have woken nobody.
-        if self._events or session.failure is not None or (writing and self._may_push()):
+        heard = self._events and not (writing and self._answered)  # that is read after sending
+        if heard or session.failure is not None or (writing and self._may_push()):
             waiter.wake()
         if not session.take_part(self):
             return ((waiter, WAKE),)
@@ -207,6 +210,7 @@ class H2Exchange:
         while self._events:
             event = self._events.popleft()
             if isinstance(event, h2.events.ResponseReceived):
+                self._answered = True
                 return _head(event.headers or [])
             if not isinstance(
                 event, (h2.events.InformationalResponseReceived, h2.events.WindowUpdated)

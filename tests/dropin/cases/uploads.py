@@ -39,6 +39,15 @@ def refuses_and_stops(peer: Peer) -> None:
     peer.wait()
 
 
+def goes_on(peer: Peer) -> None:
+    """Begins its answer by the head, reads the body, and only then answers on."""
+    while (head := peer.head()) is not None:
+        peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf")
+        if peer.body(head) is None:
+            return
+        peer.send(b"half")
+
+
 def stops(peer: Peer) -> None:
     """Reads some, says that nothing comes, and reads no more."""
     some(peer)
@@ -70,6 +79,7 @@ CONTENTS: dict[str, Callable[[], Any]] = {
 FIRST: dict[str, tuple[Handler, float]] = {
     "refused_and_read": (refuses_and_reads, BOUND),
     "refused_and_stopped": (refuses_and_stops, 0.2),
+    "answered_amid": (goes_on, BOUND),
     "reset": (resets, BOUND),
     "stopped": (stops, 0.2),
 }
