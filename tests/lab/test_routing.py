@@ -96,7 +96,8 @@ def test_equal_pods_share_equally_and_a_slow_one_is_given_little(
     equal, slow = told
     figures(f"4 equal pods {', '.join(f'{share:.1%}' for share in equal)}")
     figures(f"the first 20 times as slow {', '.join(f'{share:.1%}' for share in slow)}")
-    assert all(0.85 <= 4 * share <= 1.15 for share in equal)
+    most = 0.15 if FULL else 0.2  # half as many calls, beside other tests
+    assert all(1 - most <= 4 * share <= 1 + most for share in equal)
     assert slow[0] < 0.08
 
 
