@@ -41,6 +41,11 @@ def crowd(count: int) -> str:
     return f"{', '.join(['200'] * (count + 1))} | GET /first, {posts}"
 
 
+def uploads(count: int) -> str:
+    posts = ", ".join(sorted(f"POST /echo/{number}" for number in range(count)))
+    return f"{', '.join(['200'] * (count + 1))} | GET /echo/first, {posts}"
+
+
 BROKEN: Mapping[str, Better | Sequence[Better]] = {
     **dict.fromkeys(WRONG, blamed()),
     "frame_too_large": blamed("h2.FrameTooLargeError, h2.FrameTooLargeError"),
@@ -175,11 +180,28 @@ FLOW: Mapping[str, Better | Sequence[Better]] = {
     ),
 }
 
+HYPERCORN: Mapping[str, Better | Sequence[Better]] = {
+    "http2_shut_down_while_idle": Better(
+        "unseen",
+        tuple(f"200, {each}, 200 | POST /echo/1 | GET /echo/3" for each in ENDS),
+        "200, 200, 200 | POST /echo/1 | POST /echo/2, GET /echo/3",
+        sometimes=True,
+    ),
+    "http2_shut_down_meanwhile": Better(
+        "unseen",
+        tuple(f"200, {each}, 200 | GET /echo/1, GET /steps/2" for each in ENDS),
+        "200, 200, 200 | GET /echo/1, GET /steps/2 | POST /echo/3",
+        sometimes=True,
+    ),
+}
+
 HTTP_2: Mapping[str, Better | Sequence[Better]] = {
     **{f"http2_broken-{name}": each for name, each in BROKEN.items()},
     **{f"http2_leaving-{name}": each for name, each in LEAVING.items()},
     **{f"http2_flow-{name}": each for name, each in FLOW.items()},
     "extensions-trace_of_settings": Better("trace", "200, True | GET /1", "200, False | GET /1"),
+    **{f"hypercorn-{name}": each for name, each in HYPERCORN.items()},
+    "hypercorn-http2_crowd_of_uploads": shared(uploads(8)),
     "http2-ten_streams": shared(crowd(10)),
     "http2-many_streams": shared(crowd(60)),
     **{f"http2-{most}_at_most": shared(", ".join(["200"] * 9)) for most in (1, 3)},

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.dropin import hypercorn
 from tests.dropin.nginx import shared
 
 
@@ -14,3 +15,4 @@ def nginx() -> Iterator[None]:
     """The nginx that most of its cases share: begun before, and so no test's own."""
     with shared():
         yield
+    hypercorn.stop()
