@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.dropin import hypercorn
+from tests.dropin import hypercorn, real_proxies
 from tests.dropin.nginx import shared
 
 
@@ -16,3 +16,4 @@ def nginx() -> Iterator[None]:
     with shared():
         yield
     hypercorn.stop()
+    real_proxies.stop()
