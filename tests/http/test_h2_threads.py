@@ -337,7 +337,7 @@ async def test_nobody_shares_a_connection_while_its_peer_is_asked(
             (idle,) = transport._engine.pool._by_age
             monkeypatch.setattr(checkout, "probe", probed)
             monkeypatch.setattr(checkout, "trust", lambda *_, **__: Trust.PROBE)
-            idle.idle_since -= 10.0
+            idle.asked -= 10.0
             async with anyio.create_task_group() as group:
                 group.start_soon(functools.partial(client.post, server.url, content=b"order"))
                 while not asking.is_set():
