@@ -41,6 +41,8 @@ class Case:
     `unordered`: several requests at once, so the order of connections means nothing.
     `spread`: which connection gets which request is luck too; how many there are is not.
     `cut`: how much of a request the server gets is a matter of luck; the rest is compared.
+    `asked`: connections without a request are not compared: where many are made outlast may dial
+    again, if a handshake takes long.
     `leaks`: httpx leaves connections to the collector.
     `kept`: whether idle connections are compared too.
     `names`: what the system's resolver knows, in place of what it knows otherwise.
@@ -54,6 +56,7 @@ class Case:
     unordered: bool = False
     spread: bool = False
     cut: bool = False
+    asked: bool = False
     leaks: bool = False
     kept: bool = True
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -126,6 +129,8 @@ def _tidy(record: Record, chosen: Case) -> Record:
     lines = list(record.lines)
     if chosen.cut:
         lines = [Line(said=line.said, requests=line.requests) for line in lines]
+    if chosen.asked:
+        lines = [line for line in lines if line.requests]
     if chosen.spread:
         lines = []
     if chosen.unordered:

@@ -149,7 +149,7 @@ def of_tls_1_2() -> ssl.SSLContext:
 for _reset in (False, True):
     _how = "reset" if _reset else "end"
     _handler = cut_response(without_tickets, reset=_reset)
-    add(f"secure_cuts-{_how}_at_every_byte", at(range(RESPONSE)), _handler, cut=True)
+    add(f"secure_cuts-{_how}_at_every_byte", at(range(RESPONSE)), _handler, cut=True, asked=True)
     for _version, _made, _offsets in (
         ("1_3", without_tickets, HANDSHAKE_1_3),
         ("1_2", of_tls_1_2, HANDSHAKE_1_2),
