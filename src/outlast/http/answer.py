@@ -118,7 +118,7 @@ class Answer(Watching):
         """End the exchange: back to the pool if it is complete, else closed."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            seat, lease.seat = lease.seat, None
+            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.release(lease)
             if seat is not None:
                 seat.leave(self.call.now())
@@ -128,7 +128,7 @@ class Answer(Watching):
         lease, self._lease = self._lease, None
         if lease is not None:
             self.unwatch()
-            seat, lease.seat = lease.seat, None
+            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.discard(lease)
             if seat is not None:
                 seat.leave(self.call.now())
@@ -150,7 +150,7 @@ class Answer(Watching):
             raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
         if not piece:
             self._lease = None
-            seat, lease.seat = lease.seat, None
+            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.release(lease, whole=True)
             if seat is not None:
                 seat.leave(self.call.now())

@@ -125,7 +125,7 @@ class Attempt(Endings):
         lease, self.lease = self.lease, None
         if lease is not None:
             self.unwatch()
-            seat, lease.seat = lease.seat, None
+            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.discard(lease)
             if seat is not None:
                 seat.leave(self.call.now())

@@ -18,7 +18,6 @@ from outlast.net.seam import Stream
 
 if TYPE_CHECKING:
     from outlast.http.h2_session import H2Session
-    from outlast.service.circuits import Berth, Seat
 
 __all__ = ["Connection", "Lease"]
 
@@ -56,7 +55,6 @@ class Connection:
     made: float = 0.0
     doom: str = ""  # why it is to be closed: a reason of the event `ConnectionClosed`
     suspected: int = 0  # the request, by its number, that has found evidence against the peer
-    berth: Berth | None = None  # where its target limits connections
     hurried: int = 0  # waits that have keepalive hurried; HTTP/2 has several
 
     def __post_init__(self) -> None:
@@ -129,7 +127,6 @@ class Lease:
 
     connection: Connection
     exchange: Exchange
-    seat: Seat | None = None  # where its target limits what is in flight
 
     @property
     def address(self) -> Address:

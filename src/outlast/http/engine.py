@@ -128,8 +128,8 @@ class Engine:
         while self._abandoned:
             lease = self._abandoned.popleft()
             self.discard(lease)
-            if lease.seat is not None:
-                lease.seat.leave(self.network.now())
+            if lease in self.pool.seats:
+                self.pool.seats.pop(lease).leave(self.network.now())
 
     def abandon(self, lease: Lease) -> None:
         """An answer was garbage-collected unfinished. No lock may be taken here."""
@@ -221,7 +221,7 @@ class Engine:
 
     def _tell(self, connections: Sequence[Connection], reason: str = "") -> None:
         """Those connections have been closed."""
-        for berth in filter(None, [each.berth for each in connections]):
+        for berth in filter(None, [self.pool.berths.pop(each, None) for each in connections]):
             berth.leave()
         if events.listening:
             closed(self, connections, reason)

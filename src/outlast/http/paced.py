@@ -98,14 +98,15 @@ class PacedAttempt(Attempt):
 
     def _timed_seat(self, lease: Lease, sent_at: float) -> None:
         """What a limit that finds itself learns of."""
-        seat = lease.seat
+        seat = self.call.engine.pool.seats.get(lease)
         if seat is not None:
             seat.seconds = self.call.now() - sent_at
             seat.refused = self.status in TOO_MUCH
 
     def _blame(self, lease: Lease, failure: TransportFailure) -> None:
-        if lease.seat is not None and failure.kind in MUTE:
-            lease.seat.refused = True
+        seat = self.call.engine.pool.seats.get(lease)
+        if seat is not None and failure.kind in MUTE:
+            seat.refused = True
         super()._blame(lease, failure)
 
     def overtaken(self) -> None:

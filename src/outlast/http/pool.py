@@ -19,13 +19,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from outlast.http.connection import Connection
+from outlast.http.connection import Connection, Lease
 from outlast.http.idle import Idle
 from outlast.http.in_use import InUse
 from outlast.http.message import Route
 from outlast.http.tickets import PLACE, Grant, PoolLimits, Ticket, Want
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
+from outlast.service.circuits import Berth, Seat
 
 __all__ = ["Pool"]
 
@@ -44,6 +45,9 @@ class Pool:
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
         self._busy, self._shared = self.in_use.busy, self.in_use.shared
         self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}  # behind a dial (HTTP/2)
+        # Under circuit limits alone; here, so that an idle connection weighs nothing for it.
+        self.seats: dict[Lease, Seat] = {}
+        self.berths: dict[Connection, Berth] = {}
         self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
 
     # -- taking ----------------------------------------------------------------------------

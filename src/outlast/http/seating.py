@@ -65,7 +65,7 @@ class Seating:
             self.leave()
             seat = await self._enter((lease.address,))
         self._seat = None  # the lease's from here on
-        lease.seat = seat
+        self._call.engine.pool.seats[lease] = seat
         return lease
 
     def leave(self) -> None:
@@ -121,8 +121,9 @@ class Seating:
         """The dial has ended in a connection, or has failed."""
         berth, self._berth = self._berth, None
         if connection is not None:
-            connection.berth = berth or self._circuits.connected(connection.address, self._alone)
-            connection.berth.move(connection.address)
+            berth = berth or self._circuits.connected(connection.address, self._alone)
+            berth.move(connection.address)
+            self._call.engine.pool.berths[connection] = berth
         elif berth is not None:
             berth.leave()
 
@@ -132,5 +133,5 @@ class Seating:
         berth = self._circuits.connect((spare.address,), now, alone=self._alone)
         if isinstance(berth, Full):
             return False
-        spare.berth = berth
+        self._call.engine.pool.berths[spare] = berth
         return True
