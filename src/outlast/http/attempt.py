@@ -332,7 +332,8 @@ class Attempt(Endings):
             raise TransportFailure("RemoteProtocolError", message, error) from error
         if isinstance(head, NeedData):
             return None
-        self._note_sent(lease)
+        if self.progress is Progress.NOT_SENT:
+            self._note_sent(lease)
         self.progress = Progress.RESPONSE_BEGUN
         if self.observer is not None:
             self.heard()
