@@ -180,3 +180,21 @@ def test_the_dead_that_are_due_are_tried_before_the_last_resort() -> None:
     rng = Random(1)
     picks = [roster.pick(100.0, rng) for _ in range(4)]
     assert [pick.trial for pick in picks if pick] == [True, True, False, False]
+
+
+def test_an_only_endpoint_that_nobody_picks_takes_no_more_room_with_each_failure() -> None:
+    """A heap of trials that nobody takes off grew for ever; found by churn."""
+    roster = roster_of(1)
+    endpoint = of(roster, "e0")
+    for number in range(1000):
+        now = 10.0 * number
+        endpoint.health.failed(Fault.CONNECT, now, Random(number))
+        roster.changed(endpoint)
+        endpoint.health.succeeded(now + 1.0)
+        roster.changed(endpoint)
+    assert len(roster._due) < 30
+    endpoint.health.failed(Fault.CONNECT, 1e6, Random(1))
+    roster.changed(endpoint)
+    pick = roster.pick(1e6 + 100.0, Random(1))
+    assert pick is not None
+    assert pick.trial

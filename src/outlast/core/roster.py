@@ -15,7 +15,7 @@ Pure: told `now`, given its random generator. Not thread-safe: one lock per targ
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from random import Random
@@ -173,6 +173,15 @@ class Roster(Generic[K]):
         if health.standing is not Standing.IN and health.until not in (endpoint.due_at, inf):
             endpoint.due_at = health.until
             heappush(self._due, (health.until, next(self._tickets), endpoint))
+            if len(self._due) > 2 * len(self._endpoints) + SLACK:
+                self._sweep()
+
+    def _sweep(self) -> None:
+        """Where nobody picks, as of an only endpoint, nobody takes stale entries off."""
+        self._due = [
+            entry for entry in self._due if entry[2].cell is not None and entry[0] == entry[2].due_at
+        ]
+        heapify(self._due)
 
     def _ripen(self, now: float) -> None:
         """Those whose time has come may have their trial."""
