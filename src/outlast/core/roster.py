@@ -22,7 +22,7 @@ from random import Random
 from typing import Generic
 
 from outlast.core.balance import Balance, ConsistentHash, choice_of, table_of
-from outlast.core.cells import by_rank
+from outlast.core.cells import SLACK, by_rank
 from outlast.core.choice import Choice
 from outlast.core.endpoint import Cell, Endpoint, K, Member, Pick, Why
 from outlast.core.hashing import Table, digest, find
@@ -179,7 +179,9 @@ class Roster(Generic[K]):
     def _sweep(self) -> None:
         """Where nobody picks, as of an only endpoint, nobody takes stale entries off."""
         self._due = [
-            entry for entry in self._due if entry[2].cell is not None and entry[0] == entry[2].due_at
+            entry
+            for entry in self._due
+            if entry[2].cell is not None and entry[0] == entry[2].due_at
         ]
         heapify(self._due)
 
