@@ -15,11 +15,13 @@ from outlast.core.classify import (
     IDEMPOTENT_METHODS,
     ConnectFault,
     Progress,
+    answer_fault,
     connect_fault,
     may_repeat_after_failure,
     may_repeat_after_status,
     parse_retry_after,
 )
+from outlast.core.health_plan import Fault
 
 LISTED = frozenset({429, 502, 503, 504})
 BOTH = [True, False]
@@ -231,3 +233,15 @@ WORDS += [
 def test_whatever_a_server_says_is_a_wait_or_nothing(value: str) -> None:
     wait = parse_retry_after(value, NOV_6)
     assert wait is None or wait >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [
+        *((200, None), (404, None), (429, None), (499, None)),
+        *((500, Fault.ERROR), (501, Fault.ERROR), (502, Fault.GATEWAY)),
+        *((503, Fault.GATEWAY), (504, Fault.GATEWAY), (505, Fault.ERROR)),
+    ],
+)
+def test_what_a_status_tells_against_the_endpoint(status: int, fault: Fault | None) -> None:
+    assert answer_fault(status) is fault
