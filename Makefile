@@ -14,10 +14,12 @@ CROWD := -n 2
 
 # The kernel lab; what asserts how long calls take is alone on it.
 LAB := $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest
+# The side-by-side suite with the second family: both worlds of it, or in brief the sync one.
+SECOND := tests/dropin -k 'not trio'
 INCIDENT := tests/lab/test_incident_a.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types core unit dropin family lab incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
+.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -25,9 +27,11 @@ help:  ## list what can be made
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
 
+# `family` is not part of it: the side-by-side suite has both families.
 test: lint  ## every check, as the continuous integration runs it
-	$(MAKE) -j2 -O types core
-	$(MAKE) unit dropin family lab
+	$(MAKE) -j2 --output-sync=line types core
+	$(MAKE) -j2 --output-sync=line unit lab-crowd
+	$(MAKE) dropin lab-alone SECOND=tests/dropin/test_sync.py
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -49,7 +53,7 @@ unit: $(VENV)/.dev  ## the fast tests of everything else
 
 dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server; then with httpx2
 	$(BIN)/python -m pytest $(CROWD) tests/dropin
-	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) tests/dropin -k 'not trio'
+	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) $(SECOND)
 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
 	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) $(addprefix tests/http/,test_transport_sync.py \
@@ -57,8 +61,12 @@ family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in t
 	  test_network_stream.py test_calls_scripted.py test_attempts_scripted.py test_redials.py \
 	  test_repeats_scripted.py test_paced_scripted.py test_circuits_scripted.py)
 
-lab: $(VENV)/.dev  ## the tests on the real kernel, in a user namespace where one is needed
-	$(LAB) -n 4 tests/lab --ignore=$(INCIDENT)
+lab: lab-crowd lab-alone  ## the tests on the real kernel, in a user namespace where one is needed
+
+lab-crowd: $(VENV)/.dev  ## most of them: they wait for the kernel, side by side
+	$(LAB) -n 3 tests/lab --ignore=$(INCIDENT)
+
+lab-alone: $(VENV)/.dev  ## those that assert how long calls take
 	$(LAB) $(INCIDENT)
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes

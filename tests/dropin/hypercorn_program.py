@@ -147,7 +147,7 @@ class Program:
         config.graceful_timeout = GRACE
         config.errorlog = None
         self.leaving = asyncio.Event()
-        serving = serve(self.application, config, shutdown_trigger=self.leaving.wait)  # type: ignore[arg-type]
+        serving = serve(self.application, config, shutdown_trigger=self.leaving.wait)  # type: ignore[arg-type]  # an ASGI application all the same
         self.servers.append(asyncio.create_task(serving))
 
     async def leave(self) -> None:

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from outlast import events
 from outlast.events import emit
+from outlast.service.snapshot import Snapshot
 from outlast.telemetry import opentelemetry
 from outlast.telemetry.measures import MEASURES, REQUEST
 from outlast.telemetry.states import STATES
@@ -56,6 +57,7 @@ class Collected:
 @contextmanager
 def counting(**options: Any) -> Iterator[InMemoryMetricReader]:
     reader = InMemoryMetricReader()
+    options.setdefault("snapshot", lambda: Snapshot(at=0.0))  # else what other tests have left
     provider = MeterProvider([reader], shutdown_on_exit=False)
     try:
         with opentelemetry.subscribe(meter_provider=provider, **options):
