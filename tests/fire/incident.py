@@ -18,7 +18,7 @@ from typing import Any
 
 from outlast.testing.simnet.faults import KINDS
 
-__all__ = ["CALM", "LENGTH", "WILD", "Ask", "Blow", "Incident", "Place", "draw", "read"]
+__all__ = ["CALM", "LENGTH", "WILD", "Ask", "Blow", "Incident", "Place", "draw", "drawn", "read"]
 
 LENGTH = 30.0  # seconds in which faults begin and requests are made
 MOST, MANY = 4, 60  # workers, and calls of each
@@ -146,7 +146,11 @@ class Incident(Brief):
 
 def draw(seed: int, *, full: bool = False) -> Incident:
     """The incident of a seed. `full`: with `MOST` workers that make up to `MANY` calls each."""
-    rng = Random(f"fire/{seed}")
+    return drawn(Random(f"fire/{seed}"), seed, full=full)
+
+
+def drawn(rng: Random, seed: int, *, full: bool = False) -> Incident:
+    """An incident as `rng` has it. `seed`: of what chance decides while it is played."""
     calm = rng.random() < 0.5
     place = _place(rng, calm)
     names = "abcd"[: len(place.pods)]

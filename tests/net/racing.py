@@ -53,6 +53,10 @@ class Watcher:
         """See `DialWatcher.failed`."""
         self.trail.append(f"failed {address.host}")
 
+    def refused(self, address: Address, now: float) -> None:
+        """See `DialWatcher.refused`."""
+        self.trail.append(f"refused {address.host}")
+
 
 @dataclass
 class Outcome:

@@ -56,7 +56,7 @@ def test_another_address_wins_and_the_blame_is_as_told(blame: bool) -> None:
     told = HandshakeError(None, "no", blame=blame)
     outcome = play(net, [A, B], finish=failing(told, A), watcher=watcher)
     assert outcome.winner == B
-    assert watcher.trail == ([f"failed {A}"] if blame else []) + [f"connected {B}"]
+    assert watcher.trail == ([f"refused {A}"] if blame else []) + [f"connected {B}"]
 
 
 def test_what_is_no_error_of_the_network_ends_the_whole_race() -> None:

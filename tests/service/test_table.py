@@ -216,6 +216,18 @@ def test_two_endpoints_of_a_node_tell_of_the_others_there() -> None:
     assert set(firsts(service, 0.5)) == {at("10.0.0.4")}
 
 
+def test_who_refuses_speaks_for_its_node() -> None:
+    service = made("static://10.0.0.1:80;node=n1,10.0.0.2:80;node=n1,10.0.0.3:80;node=n1")
+    service.refused(A, 0.0)
+    service.refused(B, 0.1)
+    assert set(firsts(service, 0.2)) == {C}
+    other = made("static://10.0.0.1:80;node=n1,10.0.0.2:80;node=n1,10.0.0.3:80;node=n1")
+    other.failed(A, 0.0)
+    other.connected(C, 0.1)
+    other.failed(B, 0.1)
+    assert set(firsts(other, 0.2)) == {C}
+
+
 def test_suspicion_lasts_until_the_endpoint_is_heard(service: Service) -> None:
     service.suspect(A, 0.0)
     assert service.is_suspect(A)

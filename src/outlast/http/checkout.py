@@ -308,13 +308,14 @@ class _InOrder:
     """A service whose endpoints are dialled in the order of a call; what its name has new comes
     after those, what the call has tried last."""
 
-    __slots__ = ("_call", "_order", "connected", "failed", "resolved", "silent")
+    __slots__ = ("_call", "_order", "connected", "failed", "refused", "resolved", "silent")
 
     def __init__(self, call: CallContext, order: Sequence[Address]) -> None:
         service = call.health
         self._call = call
         self._order = {address: place for place, address in enumerate(order)}
         self.connected, self.failed = service.connected, service.failed
+        self.refused = service.refused
         self.resolved, self.silent = service.resolved, service.silent
 
     def arrange(self, addresses: Sequence[Address], now: float) -> Sequence[Address]:

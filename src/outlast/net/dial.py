@@ -150,7 +150,10 @@ class DialWatcher(Protocol):
         """A dial was not answered while another won, or for a whole second."""
 
     def failed(self, address: Address, now: float) -> None:
-        """A dial ended with an error."""
+        """A dial ended with an error of the network's: nobody was reached."""
+
+    def refused(self, address: Address, now: float) -> None:
+        """A dial ended with somebody's word: no listener, or a handshake that failed."""
 
 
 @dataclass(frozen=True, slots=True)

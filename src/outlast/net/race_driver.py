@@ -227,9 +227,11 @@ class _Driver:
         self._tell(attempt, in_words(error), errno_of(error))
         if not isinstance(error, OSError):
             raise error
-        if self.request.watcher is not None and blames(error):
-            self.request.watcher.failed(attempt.address, self.network.now())
         fault = fault_of(error)
+        watcher, now = self.request.watcher, self.network.now()
+        if watcher is not None and blames(error):
+            reached = fault in (ConnectFault.REFUSED, ConnectFault.HANDSHAKE)
+            (watcher.refused if reached else watcher.failed)(attempt.address, now)
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
         if phase == "connect" and fault is not ConnectFault.SILENT and blames(error):

@@ -79,6 +79,10 @@ class DryRun:
         """See `Service.failed`."""
         self._service.fault(address, Fault.CONNECT, now, self._rules)
 
+    def refused(self, address: Address, now: float) -> None:
+        """See `Service.refused`."""
+        self._service.fault(address, Fault.CONNECT, now, self._rules, reached=True)
+
     def broken(self, address: Address, now: float) -> None:
         """See `Service.broken`."""
         self._service.fault(address, Fault.RESET, now, self._rules)

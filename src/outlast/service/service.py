@@ -270,6 +270,10 @@ class Service:
         """A dial to an endpoint has failed."""
         self.fault(address, Fault.CONNECT, now)
 
+    def refused(self, address: Address, now: float) -> None:
+        """A dial to an endpoint was refused: that is a living node's word."""
+        self.fault(address, Fault.CONNECT, now, reached=True)
+
     def broken(self, address: Address, now: float) -> None:
         """A connection ended before the response began."""
         self.fault(address, Fault.RESET, now)
@@ -304,13 +308,20 @@ class Service:
             return self._tolerances.setdefault(address, Tolerance())
 
     def fault(
-        self, address: Address, fault: Fault, now: float, dry: frozenset[Rule] = frozenset()
+        self,
+        address: Address,
+        fault: Fault,
+        now: float,
+        dry: frozenset[Rule] = frozenset(),
+        *,
+        reached: bool = False,
     ) -> None:
-        """Something speaks against an endpoint. `dry`: rules that only count it."""
+        """Something speaks against an endpoint. `dry`: rules that only count it. `reached`: its
+        node was, and so speaks for it."""
         self.attentive = True
         told = only_counting(dry, lambda health: health.failed(fault, now, self._rng))
         self._hear(address, now, told)
-        if fault in (Fault.CONNECT, Fault.SILENT):
+        if not reached and fault in (Fault.CONNECT, Fault.SILENT):
             self._blame_node(address, now, dry)
 
     def _blame_node(self, address: Address, now: float, dry: frozenset[Rule]) -> None:
@@ -348,6 +359,8 @@ class Service:
             if before != (health.standing, health.evidence, health.until):
                 self._roster.changed(endpoint)
                 panic = self._panic.look(self._roster, now)
+            if good:
+                self._nodes.answered(endpoint.member.node, now)
             if good and health.standing is Standing.IN:
                 self.attentive = self.chooses
         if change is not None:
