@@ -15,7 +15,9 @@ from outlast.core.classify import ConnectFault, connect_fault
 from outlast.net.dial import HandshakeError
 from outlast.net.options import LocalRefusal
 
-__all__ = ["blames", "fault_of", "in_words"]
+__all__ = ["REACHED", "blames", "fault_of", "in_words"]
+
+REACHED = frozenset({ConnectFault.REFUSED, ConnectFault.HANDSHAKE})  # somebody has spoken
 
 # What this machine has run out of: no evidence against any endpoint (DESIGN section 7).
 _RUN_OUT = {

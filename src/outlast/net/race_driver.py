@@ -22,7 +22,7 @@ from outlast.net.dial import (
     Won,
     errno_of,
 )
-from outlast.net.dial_faults import blames, fault_of, in_words
+from outlast.net.dial_faults import REACHED, blames, fault_of, in_words
 from outlast.net.dial_news import DialEnded, LookupEnded, TellingBucket
 from outlast.net.run import Strands
 from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
@@ -230,8 +230,7 @@ class _Driver:
         fault = fault_of(error)
         watcher, now = self.request.watcher, self.network.now()
         if watcher is not None and blames(error):
-            reached = fault in (ConnectFault.REFUSED, ConnectFault.HANDSHAKE)
-            (watcher.refused if reached else watcher.failed)(attempt.address, now)
+            (watcher.refused if fault in REACHED else watcher.failed)(attempt.address, now)
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
         if phase == "connect" and fault is not ConnectFault.SILENT and blames(error):

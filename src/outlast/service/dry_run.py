@@ -16,6 +16,7 @@ from outlast.core.classify import answer_fault
 from outlast.core.health import Fault, Health, Rule
 from outlast.core.health_plan import HealthPlan
 from outlast.net.address import Address
+from outlast.service.news import BadNews
 
 if TYPE_CHECKING:
     from outlast.service.service import Service
@@ -48,7 +49,7 @@ def _counting(plan: HealthPlan, rules: frozenset[Rule]) -> HealthPlan:
     return dataclasses.replace(plan, count_only=plan.count_only | rules)
 
 
-class DryRun:
+class DryRun(BadNews):
     """See `Service`, whose methods of these names these are. Thread-safe."""
 
     __slots__ = ("_rules", "_service", "arrange", "connected", "resolved")
@@ -69,27 +70,19 @@ class DryRun:
             self._service.answered(address, status, now)
         else:
             self._service.spoke(address)
-            self._service.fault(address, fault, now, self._rules)
+            self.fault(address, fault, now)
 
-    def silent(self, address: Address, now: float) -> None:
-        """See `Service.silent`."""
-        self._service.fault(address, Fault.SILENT, now, self._rules)
-
-    def failed(self, address: Address, now: float) -> None:
-        """See `Service.failed`."""
-        self._service.fault(address, Fault.CONNECT, now, self._rules)
-
-    def refused(self, address: Address, now: float) -> None:
-        """See `Service.refused`."""
-        self._service.fault(address, Fault.CONNECT, now, self._rules, reached=True)
-
-    def broken(self, address: Address, now: float) -> None:
-        """See `Service.broken`."""
-        self._service.fault(address, Fault.RESET, now, self._rules)
-
-    def overdue(self, address: Address, now: float) -> None:
-        """See `Service.overdue`."""
-        self._service.fault(address, Fault.FIRST_BYTE, now, self._rules)
+    def fault(
+        self,
+        address: Address,
+        fault: Fault,
+        now: float,
+        dry: frozenset[Rule] = frozenset(),
+        *,
+        reached: bool = False,
+    ) -> None:
+        """See `Service.fault`."""
+        self._service.fault(address, fault, now, self._rules | dry, reached=reached)
 
     def suspect(self, address: Address, now: float) -> None:
         """See `Service.suspect`."""

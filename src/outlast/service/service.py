@@ -33,6 +33,7 @@ from outlast.service.check_kinds import CheckWay
 from outlast.service.checks import ActiveChecks
 from outlast.service.circuits import Circuits
 from outlast.service.dry_run import only_counting
+from outlast.service.news import BadNews
 from outlast.service.order import Order
 from outlast.service.response_times import ResponseTimes
 from outlast.service.turn import Turn
@@ -47,7 +48,7 @@ DEFAULTS = TargetSettings()
 TOO_MANY = 429  # not ill, but asked for too much (RFC 6585)
 
 
-class Service:
+class Service(BadNews):
     """One target's shared knowledge. Thread-safe."""
 
     def __init__(self, target: Target, now: float, rng: Random) -> None:
@@ -261,26 +262,6 @@ class Service:
         """An endpoint is not suspect any more."""
         if self._doubted:
             self._doubted.discard(address)
-
-    def silent(self, address: Address, now: float) -> None:
-        """An endpoint did not answer a dial while another did."""
-        self.fault(address, Fault.SILENT, now)
-
-    def failed(self, address: Address, now: float) -> None:
-        """A dial to an endpoint has failed."""
-        self.fault(address, Fault.CONNECT, now)
-
-    def refused(self, address: Address, now: float) -> None:
-        """A dial to an endpoint was refused: that is a living node's word."""
-        self.fault(address, Fault.CONNECT, now, reached=True)
-
-    def broken(self, address: Address, now: float) -> None:
-        """A connection ended before the response began."""
-        self.fault(address, Fault.RESET, now)
-
-    def overdue(self, address: Address, now: float) -> None:
-        """A response did not come in the time that the caller, or the policy, gives it."""
-        self.fault(address, Fault.FIRST_BYTE, now)
 
     def suspect(self, address: Address, now: float, dry: frozenset[Rule] = frozenset()) -> None:
         """A connection to an endpoint has kernel evidence against it: until the endpoint answers
