@@ -119,10 +119,14 @@ def asyncio_tasks() -> set[asyncio.Task[Any]]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """Fails the test when threads or sockets outlive it."""
+    """Fails the test when threads, sockets or a running loop outlive it."""
     threads, sockets = set(threading.enumerate()), open_sockets()
     yield
     left = leaked_threads(threads) + leaked_sockets(sockets, spare=wakeup_sockets(threads))
+    loop = asyncio._get_running_loop()
+    if loop is not None:  # else no later test of this process could run one
+        asyncio._set_running_loop(None)
+        left.append(f"a loop that counts as running: {loop!r}")
     if left:
         pytest.fail("left behind: " + "; ".join(left), pytrace=False)
 
