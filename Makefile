@@ -14,7 +14,8 @@ CROWD := -n 2
 
 # The kernel lab; what asserts how long calls take is alone on it.
 LAB := $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest
-# The side-by-side suite with the second family: both worlds of it, or in brief the sync one.
+# The side-by-side suite with each family: all of it, or in brief without trio and the sync one.
+FIRST := tests/dropin
 SECOND := tests/dropin -k 'not trio'
 INCIDENT := tests/lab/test_incident_a.py
 
@@ -31,7 +32,7 @@ demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 test: lint  ## every check, as the continuous integration runs it
 	$(MAKE) -j2 --output-sync=line types core
 	$(MAKE) -j2 --output-sync=line unit lab-crowd
-	$(MAKE) dropin lab-alone SECOND=tests/dropin/test_sync.py
+	$(MAKE) dropin lab-alone FIRST="tests/dropin -k 'not trio'" SECOND=tests/dropin/test_sync.py
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -52,7 +53,7 @@ unit: $(VENV)/.dev  ## the fast tests of everything else
 	$(BIN)/python -m pytest $(CROWD) --ignore=tests/core --ignore=tests/lab --ignore=tests/dropin
 
 dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server; then with httpx2
-	$(BIN)/python -m pytest $(CROWD) tests/dropin
+	$(BIN)/python -m pytest $(CROWD) $(FIRST)
 	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) $(SECOND)
 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx

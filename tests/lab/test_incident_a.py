@@ -15,7 +15,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -185,35 +185,30 @@ def test_trio_outlives_the_node(lab: KernelLab, figures: Callable[[str], None]) 
 # -- the dialler ---------------------------------------------------------------------------
 
 
-def test_create_connection_outlives_the_node(
-    lab: KernelLab, figures: Callable[[str], None]
-) -> None:
+def test_the_dialler_outlives_the_node(lab: KernelLab, figures: Callable[[str], None]) -> None:
+    """Threads, asyncio and trio, side by side."""
     with incident(lab) as made:
-        address = (made.service.host, made.service.port)
+        where = made.service.host, made.service.port
 
-        def call() -> None:
-            outlast.create_connection(address).close()
-
-        load = threads(made.net, "create_connection, VIP", call, made.until)
-    figures(load.row())
-    held(load, p99=0.15, slowest=0.5)
-
-
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_connect_tcp_outlives_the_node(
-    lab: KernelLab, figures: Callable[[str], None], backend: str
-) -> None:
-    with incident(lab) as made:
+        def dial() -> None:
+            outlast.create_connection(where).close()
 
         async def call() -> None:
-            await (await outlast.connect_tcp(made.service.host, made.service.port)).aclose()
+            await (await outlast.connect_tcp(*where)).aclose()
 
-        def main() -> Awaitable[Load]:
-            return tasks(made.net, f"connect_tcp, VIP, {backend}", call, made.until)
+        def dialling(backend: str) -> Load:
+            name = f"connect_tcp, VIP, {backend}"
+            return in_loop(backend, lambda: tasks(made.net, name, call, made.until))
 
-        load = in_loop(backend, main)
-    figures(load.row())
-    held(load, p99=0.15, slowest=0.5)
+        loads = beside(
+            lambda: threads(made.net, "create_connection, VIP", dial, made.until),
+            lambda: dialling("asyncio"),
+            lambda: dialling("trio"),
+        )
+    for load in loads:
+        figures(load.row())
+    for load in loads:
+        held(load, p99=0.15, slowest=0.5)
 
 
 # -- harder --------------------------------------------------------------------------------
