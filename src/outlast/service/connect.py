@@ -36,6 +36,7 @@ from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy, current_override, seconds
 from outlast.service.announce import dial_teller
 from outlast.service.arguments import Host, read_address, read_local, read_remote, read_source
+from outlast.service.dialling import Dialling
 from outlast.service.handed import watch_by_policy
 from outlast.service.table import service_of
 from outlast.target import target_of
@@ -158,10 +159,7 @@ async def connect_tcp(
     """
     host, port = read_remote(remote_host, remote_port)
     source = read_local(local_host, local_port)
-    chosen = _merged(policy)
-    if happy_eyeballs_delay is not None:
-        delay = seconds(happy_eyeballs_delay, "happy_eyeballs_delay")
-        chosen = chosen.merged({"attempt_delay": max(SHORTEST_DELAY, delay)})
+    chosen = _merged(policy, happy_eyeballs_delay)
     finish = None
     if tls or ssl_context or tls_hostname:
         context = ssl_context or default_context()
@@ -190,18 +188,25 @@ async def _outcome(world: Network, request: DialRequest, report: Report) -> Won 
         won = await dial(world, request, report)
     except DialError as error:
         return error
+    finally:
+        if isinstance(request.watcher, Dialling):
+            request.watcher.over(world.now())
     for spare in won.spare:
         spare.stream.close()
     return won
 
 
-def _merged(policy: Any) -> Policy:
+def _merged(policy: Any, delay: float | None = None) -> Policy:
     if policy is not None and not isinstance(policy, Policy):
         form = "Policy(connect_timeout=2.0)"
         raise ValueError(f"policy: {policy!r} is no outlast.Policy, such as {form}")
     fields = current_override()
     chosen = Policy() if policy is None else policy
-    return chosen.merged(fields) if fields else chosen
+    chosen = chosen.merged(fields) if fields else chosen
+    if delay is None:
+        return chosen
+    least = max(SHORTEST_DELAY, seconds(delay, "happy_eyeballs_delay"))
+    return chosen.merged({"attempt_delay": least})
 
 
 def _request(
@@ -215,16 +220,16 @@ def _request(
 ) -> DialRequest:
     service = service_of(target_of(host, port), world)
     now = world.now()
-    order = service.order(now)
+    dialling = Dialling(service)
     return DialRequest(
         memory=service.memory,
         deadline=now + (policy.connect_timeout if limit is None else limit),
         plan=SocketPlan(keepalive=policy.keepalive, rto_max=RTO_CAP, source=source),
         name=service.target.name,
-        addresses=order if service.target.name is None else (),
+        addresses=dialling.order(now) if service.target.name is None else (),
         finish=finish,
         max_open=policy.open_attempts,
         attempt_delay=policy.attempt_delay,
-        watcher=service,
+        watcher=dialling,
         told=dial_teller(service.target.text),
     )

@@ -185,7 +185,9 @@ class Service(BadNews):
         if len(addresses) < 2 or not self.chooses:
             return addresses
         asked = dict.fromkeys(addresses)
-        known = [each for each in self.order(now) if each in asked]
+        order = self.order(now)
+        self.untried(order, now)  # whoever dials so has no trial in mind
+        known = [each for each in order if each in asked]
         return list(dict.fromkeys((*known, *asked)))
 
     def resolved(self, addresses: Sequence[Address], now: float) -> None:
