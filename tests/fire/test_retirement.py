@@ -89,3 +89,23 @@ def test_without_a_look_up_nobody_knows() -> None:
             answer.read()
         shop.leave()
         assert {client.get(URL).json()["pod"] for _ in range(4)} == {"a-1", "b-1"}
+
+
+@pytest.mark.incident("FR-46")
+def test_fr46_a_connection_to_an_address_that_left_is_drained() -> None:
+    """Under steady traffic, without an error: at the next dial, which the maximum age brings about.
+    There is no setting to keep it beyond: load follows the endpoints."""
+    shop = Shop()
+    with shop.net.running(), shop.client() as client:
+        for answer in spread(client):
+            answer.read()
+        shop.leave()
+        while shop.net.elapsed() < 300.0 * 1.2 + 10.0:
+            assert client.get(URL).status_code == 200
+            shop.net.sleep(1.0)
+        before = shop.pods[0].counts()["requests"]
+        for _ in range(20):
+            client.get(URL)
+        assert shop.pods[0].counts()["requests"] == before
+        assert shop.open()[0] == 0
+        assert before > 100, "kept in use until then"
