@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import httpx
 import pytest
 
 import outlast
-from outlast.core.health import Standing
 from outlast.service.table import service_of
 from outlast.target import target_of
 from outlast.testing import Request, Response, SimNet
 from tests.fire.worlds import NAME, URL, cluster, pods_of, report
 
 
-def marked(net: SimNet) -> list[Any]:
-    """What is held against the target's endpoints."""
+def marked(net: SimNet, where: tuple[str, int] | None = None) -> list[Any]:
+    """What is held against the endpoints of a target, the cluster's if no other is given."""
     host, _, port = NAME.partition(":")
-    service = service_of(target_of(host, int(port)), net)
-    out = service.look(lambda roster: [e for e in roster if e.health.standing is not Standing.IN])
+    service = service_of(target_of(*(where or (host, int(port)))), net)
+    out = service.look(lambda roster: [e for e in roster if not e.health._clean])
     return [endpoint.key for endpoint in out]
 
 
@@ -83,3 +83,19 @@ def test_what_the_kernel_gives_up(cut: bool) -> None:
         assert net.elapsed() < 14.0
     assert bool(marked(net)) is not cut
     assert ("own link is down" in str(caught.value)) is cut
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_dial_that_ends_in_no_route_to_host(cut: bool) -> None:
+    """It ends so by the link's own word, after three seconds. The control: the peer is cut off."""
+    net = cluster(1)
+    pod = pods_of(net)[0]
+    with net.running():
+        (net.client if cut else pod.node).unplug()
+        with pytest.raises(OSError) as caught:
+            outlast.create_connection(pod.endpoint, 4.5, network=net)
+        held = marked(net, pod.endpoint)
+    report = outlast.report_of(caught.value)
+    assert report is not None
+    assert errno.EHOSTUNREACH in {dial.errno for dial in report.of_phase("connect")}
+    assert bool(held) is not cut

@@ -20,7 +20,6 @@ import httpx
 import pytest
 
 import outlast
-from outlast.core.health import Standing
 from outlast.net.kernel import kernel
 from outlast.service.table import service_of
 from outlast.target import target_of
@@ -74,7 +73,7 @@ def join(threads: Sequence[threading.Thread]) -> None:
 def marked(service: Service) -> list[str]:
     """What this process holds against the Service's address."""
     known = service_of(target_of(service.host, service.port), kernel())
-    out = known.look(lambda roster: [e for e in roster if e.health.standing is not Standing.IN])
+    out = known.look(lambda roster: [e for e in roster if not e.health._clean])
     return [f"{endpoint.key}: {endpoint.health.why}" for endpoint in out]
 
 

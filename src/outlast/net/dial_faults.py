@@ -26,8 +26,11 @@ _RUN_OUT = {
 }
 
 
-def blames(error: OSError) -> bool:
-    """Whether an error tells against the address."""
+def blames(error: OSError, *, linked: bool) -> bool:
+    """Whether an error tells against the address. `linked`: whether our own link was up when it
+    came. That there is no route does: of two families the one that has a route is to be used."""
+    if not linked:
+        return False
     if isinstance(error, HandshakeError):
         return error.blame
     return not isinstance(error, LocalRefusal) and error.errno not in _RUN_OUT

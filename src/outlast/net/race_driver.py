@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlast.core.classify import ConnectFault
 from outlast.core.latency import later_delay
@@ -22,6 +21,7 @@ from outlast.net.dial import (
     Won,
     errno_of,
 )
+from outlast.net.dial_attempt import Dial
 from outlast.net.dial_faults import REACHED, blames, fault_of, in_words
 from outlast.net.dial_news import DialEnded, LookupEnded, TellingBucket
 from outlast.net.run import Strands
@@ -30,14 +30,6 @@ from outlast.net.seam import WAKE, WRITE, Network, Stream, Wait
 __all__ = ["dial"]
 
 HELD_UP = 0.01  # seconds; half of the shortest delay between dials (DESIGN section 6)
-
-
-@dataclass(slots=True)
-class _Attempt:
-    address: Address
-    started: float
-    stream: Stream | None = None
-    connected: float | None = None
 
 
 async def dial(network: Network, request: DialRequest, report: Report) -> Won:
@@ -57,7 +49,7 @@ class _Driver:
         self.request = request
         self.report = report
         self.strands: Strands[int | str, Stream | Sequence[Address]] = Strands(network)
-        self.attempts: dict[int, _Attempt] = {}
+        self.attempts: dict[int, Dial] = {}
         self.error: BaseException | None = None
         self.begun = self.asked = network.now()  # asked: when the last look-up began
         self.addresses: list[Address] = []
@@ -119,7 +111,7 @@ class _Driver:
             self.addresses.append(step.address)
             why = "no answer: an address of the one before is dialled"
             self.report.add(self.network.now(), "lookup", why, address=str(step.address))
-        self.attempts[step.dial] = _Attempt(step.address, self.network.now())
+        self.attempts[step.dial] = Dial(step.address, self.network.now())
         self.strands.start(step.dial, self._attempt(step.dial))
 
     async def _attempt(self, number: int) -> Stream:
@@ -140,11 +132,14 @@ class _Driver:
                 stream = await self.request.finish(stream)
             usable = True
             return stream
+        except OSError:
+            attempt.cut = not attempt.linked()  # to be asked before the socket is gone
+            raise
         finally:
             if not usable:
                 self._discard(stream, answered=attempt.connected is not None)
 
-    def _leads_nowhere(self, attempt: _Attempt, stream: Stream) -> bool:
+    def _leads_nowhere(self, attempt: Dial, stream: Stream) -> bool:
         """Whether the kernel has given it a port that met a dead backend before."""
         memory, fixed = self.request.memory, self.request.plan.source
         if fixed is not None and fixed[1]:  # the caller's own port: there is no other
@@ -229,12 +224,13 @@ class _Driver:
             raise error
         fault = fault_of(error)
         watcher, now = self.request.watcher, self.network.now()
-        if watcher is not None and blames(error):
+        blamed = blames(error, linked=not attempt.cut)
+        if watcher is not None and blamed:
             (watcher.refused if fault in REACHED else watcher.failed)(attempt.address, now)
         if self.error is None or fault is not ConnectFault.SILENT:
             self.error = error
-        if phase == "connect" and fault is not ConnectFault.SILENT and blames(error):
-            self.request.memory.refused(attempt.address, self.network.now())
+        if phase == "connect" and fault is not ConnectFault.SILENT and blamed:
+            self.request.memory.refused(attempt.address, now)
         self.race.failed(number, fault)
 
     def _abandon(self, step: Abandon) -> None:
@@ -286,35 +282,35 @@ class _Driver:
         if self.request.watcher is not None:
             self.request.watcher.connected(won.stream.address, self.network.now())
 
-    def _given_up(self, attempt: _Attempt) -> None:
+    def _given_up(self, attempt: Dial) -> None:
         """A dial is open no more. Its port tells something if an answer had the time to come."""
         plan, waited = self.race.plan, self.network.now() - attempt.started
         if attempt.connected is None and waited >= (plan.later_delay or plan.delay):
-            if _linked(attempt):
+            if attempt.linked():
                 self._remember(attempt)
 
-    def _remember(self, attempt: _Attempt) -> None:
+    def _remember(self, attempt: Dial) -> None:
         if attempt.stream is not None and attempt.stream.local_port:
             port = attempt.stream.local_port
             self.request.memory.silent(attempt.address, port, self.network.now())
 
-    def _silent(self, attempt: _Attempt) -> None:
+    def _silent(self, attempt: Dial) -> None:
         """Evidence only if the dial had the time in which others answer (peers, trap 17)."""
-        if self.request.watcher is not None and self._late(attempt) and _linked(attempt):
+        if self.request.watcher is not None and self._late(attempt) and attempt.linked():
             self.request.watcher.silent(attempt.address, self.network.now())
 
-    def _late(self, attempt: _Attempt) -> bool:
+    def _late(self, attempt: Dial) -> bool:
         """Whether a dial is unanswered though others would have been answered by now."""
         waited = self.network.now() - attempt.started
         return attempt.connected is None and waited >= self.race.plan.delay
 
-    def _learn(self, attempt: _Attempt, now: float) -> tuple[float, float | None]:
+    def _learn(self, attempt: Dial, now: float) -> tuple[float, float | None]:
         """The winner's own times, never the race's."""
         times = self._times(attempt, now)
         self.request.memory.learn(*times)
         return times
 
-    def _times(self, attempt: _Attempt, now: float) -> tuple[float, float | None]:
+    def _times(self, attempt: Dial, now: float) -> tuple[float, float | None]:
         """Seconds from SYN to established, and of the handshake if there was one."""
         assert attempt.connected is not None
         assert attempt.stream is not None
@@ -323,7 +319,7 @@ class _Driver:
         rtt = measured if state is None or not state.rtt else min(state.rtt, measured)
         return rtt, None if self.request.finish is None else now - attempt.connected
 
-    def _record(self, attempt: _Attempt, phase: str, what: str, code: int | None = None) -> None:
+    def _record(self, attempt: Dial, phase: str, what: str, code: int | None = None) -> None:
         self.report.add(
             self.network.now(),
             phase,
@@ -333,7 +329,7 @@ class _Driver:
             errno=code,
         )
 
-    def _tell(self, attempt: _Attempt, why: str, code: int | None = None) -> None:
+    def _tell(self, attempt: Dial, why: str, code: int | None = None) -> None:
         """A dial has failed, or was given up."""
         if self.request.told is None:
             return
@@ -393,8 +389,3 @@ class _Driver:
 
 class _PassedOver(Exception):
     """A dial came from a local port that leads nowhere: no error, the race goes on at once."""
-
-
-def _linked(attempt: _Attempt) -> bool:
-    """Whether our own link is up: behind a pulled cable silence says nothing (DESIGN section 7)."""
-    return attempt.stream is None or attempt.stream.linked()
