@@ -26,6 +26,7 @@ from typing import Any
 
 import anyio
 import pytest
+import sniffio
 import trio
 from hypothesis import HealthCheck, settings
 
@@ -127,6 +128,11 @@ def nothing_left_behind() -> Iterator[None]:
     if loop is not None:  # else no later test of this process could run one
         asyncio._set_running_loop(None)
         left.append(f"a loop that counts as running: {loop!r}")
+    library = sniffio.thread_local.name or sniffio.current_async_library_cvar.get()
+    if library is not None:  # the same, by what anyio looks at
+        sniffio.thread_local.name = None
+        sniffio.current_async_library_cvar.set(None)
+        left.append(f"{library}, which counts as running")
     if left:
         pytest.fail("left behind: " + "; ".join(left), pytrace=False)
 

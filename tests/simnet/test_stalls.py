@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType, ModuleType
 
 import anyio
 import anyio.to_thread
@@ -14,7 +16,8 @@ import pytest
 
 import outlast
 from outlast.testing import Request, SimNet, SimStalled
-from outlast.testing.simnet import watchdog
+from outlast.testing.simnet import pod_loop, watchdog
+from outlast.testing.simnet.stall import within_a_loop
 from tests.simnet.clusters import get
 
 PATIENCE = 0.5  # real seconds
@@ -144,3 +147,22 @@ class Jumping:
         return self._real() + self.ahead
 
     sleep = staticmethod(time.sleep)
+
+
+def standing_in(file: str | None) -> FrameType:
+    """A frame of code that lies in `file`, called from this test."""
+    found: dict[str, FrameType] = {}
+    code = compile("found['frame'] = sys._getframe()", str(file), "exec")
+    exec(code, {"found": found, "sys": sys})
+    return found["frame"]
+
+
+@pytest.mark.parametrize(
+    ("module", "spared"), [(pod_loop, True), (asyncio.events, True), (sys.modules[__name__], False)]
+)
+def test_nobody_is_struck_while_one_loop_takes_the_place_of_another(
+    module: ModuleType, spared: bool
+) -> None:
+    """An error there left the pod's loop behind as the running one, and no test after it could
+    run any. The run is told as soon as the pod has had its round."""
+    assert within_a_loop(standing_in(module.__file__)) is spared

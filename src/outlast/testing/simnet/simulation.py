@@ -245,8 +245,6 @@ class Simulation:
         try:
             return self.turns.end()
         finally:
-            if asyncio._get_running_loop() in self.loops:  # it was struck as it ended
-                asyncio._set_running_loop(None)
             self._loop = None
             for loop in tuple(self.loops):
                 loop.release_threads()

@@ -88,9 +88,12 @@ def debugged(frame: FrameType | None) -> bool:
 
 
 def within_a_loop(frame: FrameType | None) -> bool:
-    """Whether a thread is in the middle of an event loop's own work, or of this one's for it."""
+    """Whether a thread is in the middle of an event loop's own work, or of this one's for it, as
+    where a pod's loop takes the place of the thread's own and gives it back."""
     for one in _stack(frame):
-        folder = os.path.dirname(one.f_code.co_filename)
+        folder, file = os.path.split(one.f_code.co_filename)
+        if folder == _SIMNET and file == "pod_loop.py":
+            return True
         if any(f"{os.sep}{package}" in folder for package in _LOOPS):
             return True
         if folder != _SIMNET and ("site-packages" in folder or not folder.startswith(_STDLIB)):
