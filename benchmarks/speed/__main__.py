@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.machine import ROOT, commit, machine, version
@@ -52,13 +52,19 @@ def main(argv: Sequence[str]) -> int:
     file = results / ("speed-smoke.json" if options.smoke else "speed.json")
     if options.again:
         return _write(load(json.loads(file.read_text(encoding="utf-8"))), options.output)
-    findings = _measure(options, argv)
     results.mkdir(exist_ok=True)
-    file.write_text(json.dumps(dump(findings)), encoding="utf-8")
+
+    def keep(findings: Findings) -> None:
+        """After each part: an hour is long, and what is found should outlast a cut."""
+        file.write_text(json.dumps(dump(findings)), encoding="utf-8")
+
+    findings = _measure(options, argv, keep)
     return _write(findings, options.output or (results if options.smoke else None))
 
 
-def _measure(options: argparse.Namespace, argv: Sequence[str]) -> Findings:
+def _measure(
+    options: argparse.Namespace, argv: Sequence[str], keep: Callable[[Findings], None]
+) -> Findings:
     alone = os.environ.get("NIQUESTS_PYTHON", "")
     if alone and not Path(alone).is_file():
         sys.exit(f"NIQUESTS_PYTHON={alone}: there is no such file; `make bench-speed` makes one")
@@ -74,14 +80,17 @@ def _measure(options: argparse.Namespace, argv: Sequence[str]) -> Findings:
     with tempfile.TemporaryDirectory() as folder:
         certificate, authority = certificates(Path(folder))
         with Crew(certificate, authority, alone=alone, pin=not options.no_pin) as crew:
-            circumstances = _circumstances(clients, alone, pace, crew.pinned, argv)
-            wanted = options.parts
-            return Findings(
-                circumstances,
-                pursue(crew, goals(200 if few else 2000), pace, say) if "numbers" in wanted else [],
-                weigh(crew, weighed(100 if few else 500), pace, say) if "memory" in wanted else [],
-                fill(crew, cells, clients, pace, say) if "tables" in wanted else [],
-            )
+            found = Findings(_circumstances(clients, alone, pace, crew.pinned, argv), [], [], [])
+            if "numbers" in options.parts:
+                found.goals += pursue(crew, goals(200 if few else 2000), pace, say)
+                keep(found)
+            if "memory" in options.parts:
+                found.weights += weigh(crew, weighed(100 if few else 500), pace, say)
+                keep(found)
+            if "tables" in options.parts:
+                found.rows += fill(crew, cells, clients, pace, say)
+                keep(found)
+            return found
 
 
 def _teller() -> Say:

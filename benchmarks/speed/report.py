@@ -37,9 +37,9 @@ class Findings:
     """All of a run."""
 
     circumstances: Circumstances
-    goals: Sequence[Pairs]
-    weights: Sequence[Weights]
-    rows: Sequence[Row]
+    goals: list[Pairs]
+    weights: list[Weights]
+    rows: list[Row]
 
 
 def page(findings: Findings) -> str:
