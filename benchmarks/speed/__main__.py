@@ -82,13 +82,13 @@ def _measure(
         with Crew(certificate, authority, alone=alone, pin=not options.no_pin) as crew:
             found = Findings(_circumstances(clients, alone, pace, crew.pinned, argv), [], [], [])
             if "numbers" in options.parts:
-                found.goals += pursue(crew, goals(200 if few else 2000), pace, say)
+                found.goals.extend(pursue(crew, goals(200 if few else 2000), pace, say))
                 keep(found)
             if "memory" in options.parts:
-                found.weights += weigh(crew, weighed(100 if few else 500), pace, say)
+                found.weights.extend(weigh(crew, weighed(100 if few else 500), pace, say))
                 keep(found)
             if "tables" in options.parts:
-                found.rows += fill(crew, cells, clients, pace, say)
+                found.rows.extend(fill(crew, cells, clients, pace, say))
                 keep(found)
             return found
 
