@@ -14,7 +14,8 @@
    one that does not say how far its request got.
 
 What 4 leaves out: an answer that breaks off once it has begun; it is never asked for again. And a
-machine that has acknowledged a request and dies before it answers costs `DYING` more.
+machine that has acknowledged a request and dies before it answers costs `DYING` more. And a call
+from under which its own caller pulled the connections until one attempt was left, or none.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def _saved(played: Played) -> Iterator[str]:
         if _begun(call):
             continue
         if call.result != 200:
-            yield f"4: {call.name} has failed: {call}"
+            if _pulled(call) < call.ask.attempts - 1:
+                yield f"4: {call.name} has failed: {call}"
         elif took > SOON + DYING * _dying(call):
             yield f"4: {call.name} took {took:.3f} s: {call}"
 
@@ -116,6 +118,12 @@ def _begun(call: Told) -> bool:
     """Whether it has failed in the middle of an answer."""
     report = call.report
     return report is not None and report.progress >= Progress.RESPONSE_BEGUN and bool(call.said)
+
+
+def _pulled(call: Told) -> int:
+    """How many of its attempts were ended by `drop(abort=True)`: what the caller asked for."""
+    ended = {e.attempt for e in call.report or () if "dropped by the caller" in e.what}
+    return len(ended)
 
 
 def _dying(call: Told) -> int:
