@@ -13,11 +13,10 @@ between retransmissions where the kernel has one (linux-tcp facts 5.3, 5.4).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from outlast.core.report import Report
-from outlast.net.dial import DialError, DialRequest, Won
+from outlast.net.dial import DialError
 from outlast.net.handout import (
     GLOBAL_DEFAULT,
     GlobalDefault,
@@ -28,17 +27,13 @@ from outlast.net.handout import (
     plain_error,
 )
 from outlast.net.kernel import kernel
-from outlast.net.options import SocketPlan
-from outlast.net.race_driver import dial
 from outlast.net.run import run_async, run_sync
-from outlast.net.seam import Network, Stream
+from outlast.net.seam import Network
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy, current_override, seconds
-from outlast.service.announce import dial_teller
 from outlast.service.arguments import Host, read_address, read_local, read_remote, read_source
-from outlast.service.dialling import Dialling
 from outlast.service.handed import watch_by_policy
-from outlast.service.table import service_of
+from outlast.service.reach import dial_request, reach
 from outlast.target import target_of
 
 if TYPE_CHECKING:
@@ -51,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["connect_tcp", "create_connection"]
 
 SHORTEST_DELAY = 0.010  # seconds; RFC 8305 section 5
-RTO_CAP = 2.0  # seconds; DESIGN section 6, for sockets without a watcher
 
 
 def create_connection(
@@ -84,8 +78,8 @@ def create_connection(
     chosen = _merged(policy)
     world = kernel() if network is None else network
     report = Report(world.now())
-    request = _request(world, host, port, limit, source, chosen)
-    outcome = run_sync(world, _outcome(world, request, report))
+    request = dial_request(world, target_of(host, port), chosen, limit=limit, source=source)
+    outcome = run_sync(world, reach(world, request, report))
     if isinstance(outcome, DialError):
         raise plain_error(outcome, report, all_errors=all_errors)
     sock = outcome.stream.detach()
@@ -166,8 +160,8 @@ async def connect_tcp(
         finish = functools.partial(handshake, context=context, name=tls_hostname or host)
     world = kernel() if network is None else network
     report = Report(world.now())
-    request = _request(world, host, port, None, source, chosen, finish)
-    outcome = await run_async(world, _outcome(world, request, report))
+    request = dial_request(world, target_of(host, port), chosen, source=source, finish=finish)
+    outcome = await run_async(world, reach(world, request, report))
     if isinstance(outcome, DialError):
         raise plain_error(outcome, report)
     raw = outcome.stream.raw if isinstance(outcome.stream, TlsStream) else outcome.stream
@@ -182,20 +176,6 @@ async def connect_tcp(
 # -- both ----------------------------------------------------------------------------------
 
 
-async def _outcome(world: Network, request: DialRequest, report: Report) -> Won | DialError:
-    """The race's end. Its error is returned, so that it is not the context of the caller's."""
-    try:
-        won = await dial(world, request, report)
-    except DialError as error:
-        return error
-    finally:
-        if isinstance(request.watcher, Dialling):
-            request.watcher.over(world.now())
-    for spare in won.spare:
-        spare.stream.close()
-    return won
-
-
 def _merged(policy: Any, delay: float | None = None) -> Policy:
     if policy is not None and not isinstance(policy, Policy):
         form = "Policy(connect_timeout=2.0)"
@@ -207,29 +187,3 @@ def _merged(policy: Any, delay: float | None = None) -> Policy:
         return chosen
     least = max(SHORTEST_DELAY, seconds(delay, "happy_eyeballs_delay"))
     return chosen.merged({"attempt_delay": least})
-
-
-def _request(
-    world: Network,
-    host: str,
-    port: int,
-    limit: float | None,
-    source: tuple[str, int] | None,
-    policy: Policy,
-    finish: Callable[[Stream], Coroutine[Any, Any, Stream]] | None = None,
-) -> DialRequest:
-    service = service_of(target_of(host, port), world)
-    now = world.now()
-    dialling = Dialling(service)
-    return DialRequest(
-        memory=service.memory,
-        deadline=now + (policy.connect_timeout if limit is None else limit),
-        plan=SocketPlan(keepalive=policy.keepalive, rto_max=RTO_CAP, source=source),
-        name=service.target.name,
-        addresses=dialling.order(now) if service.target.name is None else (),
-        finish=finish,
-        max_open=policy.open_attempts,
-        attempt_delay=policy.attempt_delay,
-        watcher=dialling,
-        told=dial_teller(service.target.text),
-    )
