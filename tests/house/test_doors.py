@@ -40,7 +40,7 @@ LIBRARIES: dict[str, set[str]] = {
     "service": {"anyio", "dns"},  # anyio: types only, test_waiting holds that
     # typing_extensions: types only, which every checker brings along; nothing imports it
     "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi", "typing_extensions"},
-    "shims": {"wrapt", "httpx", "httpx2"},
+    "shims": {"wrapt", "httpx", "httpx2", "tomli"},
     "telemetry": {"opentelemetry", "prometheus_client"},
     "testing": {
         *("anyio", "h11", "h2", "httpcore", "httpx", "httpx2", "pytest", "trio"),

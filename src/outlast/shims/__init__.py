@@ -1,0 +1,1 @@
+"""For code that cannot change: in-process patch, program runner, forwarder, adapters."""
