@@ -15,8 +15,7 @@ import fnmatch
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from outlast.target import Target, parse_target, target_of
@@ -64,10 +63,20 @@ class Scope:
     only: tuple[Pattern, ...] = ()
     skip: tuple[Pattern, ...] = ()
     targets: tuple[tuple[Pattern, Target], ...] = ()
+    _known: dict[tuple[str, int], Target | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def target_for(self, host: str, port: int) -> Target | None:
         """The target of a destination, a name or an address; None: leave it alone."""
-        return _target_for(self, host, port)
+        known = self._known
+        try:
+            return known[host, port]
+        except KeyError:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            found = known[host, port] = _target_for(self, host, port)
+            return found
 
     @property
     def names(self) -> tuple[tuple[str, int], ...]:
@@ -80,7 +89,6 @@ class Scope:
 EVERYTHING = Scope()
 
 
-@lru_cache(REMEMBERED)
 def _target_for(scope: Scope, host: str, port: int) -> Target | None:
     ip = _ip(host)
     for pattern, target in scope.targets:
