@@ -1,0 +1,1 @@
+"""Programs that cannot be changed, run unmodified through incident A, under every shim."""

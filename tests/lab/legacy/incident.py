@@ -1,0 +1,190 @@
+"""Incident A for many programs at once: they share the nodes, the Services and one outage.
+
+Two nodes, a server of each needed kind on both, a Service for each kind. The programs run until all
+have made their calls; then one node loses power, and its endpoints leave when the outage ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlast.testing import KernelLab
+from outlast.testing.node import Node
+from outlast.testing.pod import Pod
+from outlast.testing.service import Service
+from tests.lab.legacy import ways
+from tests.lab.legacy.met import Met, read
+from tests.lab.legacy.rows import Row
+from tests.lab.legacy.servers import KINDS, Server
+from tests.lab.legacy.tied import tied
+
+__all__ = ["Outage", "Program", "folder", "outlive", "started"]
+
+_START_LIMIT = 60.0  # seconds for all programs together; each takes 0.3 to 1 s of a core
+_END_LIMIT = 3.0
+_FORWARDED = 20000  # the first local port of the forwarders
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """The course of an outage, seconds. `watched`: from the loss to the end of the run."""
+
+    workers: int
+    pause: float
+    lasts: float
+    watched: float
+    quiet: float = 1.0  # calls before the loss
+    patience: float = 3.0  # a worker silent for longer at the end is hung
+
+
+class Program:
+    """One program under one way, running."""
+
+    def __init__(self, name: str, row: Row, argv: Sequence[str], folder: Path) -> None:
+        self.name = name
+        self.row = row
+        self.said = folder / f"{name}.said".replace("/", "-")
+        self.log = self.said.with_suffix(".log")
+        with self.said.open("wb") as said, self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                tied(*argv),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=log,
+                env=ways.environment(folder),
+                cwd=folder,
+                start_new_session=True,
+            )
+
+    @property
+    def ended(self) -> int | None:
+        """The exit code of a program that has ended by itself."""
+        return self._process.poll()
+
+    def lines(self) -> int:
+        """How many calls it has told of."""
+        return self.said.read_bytes().count(b"\n")
+
+    def complaint(self) -> str:
+        """The end of its standard error."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-1500:]
+
+    def close(self) -> None:
+        """End it with all that it has started."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_LIMIT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(_END_LIMIT)
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A folder that an unprivileged server can reach, which pytest's own are not."""
+    made = Path(tempfile.mkdtemp(prefix="outlast-legacy-"))
+    made.chmod(0o755)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def started(lab: KernelLab, kinds: set[str], where: Path) -> Iterator[dict[str, Service]]:
+    """A Service of each kind, on the nodes `lost` and `other`."""
+    nodes = (lab.node("lost"), lab.node("other"))
+    with contextlib.ExitStack() as stack:
+        pods: dict[str, list[Pod]] = {}
+        for kind in sorted(kinds):
+            pods[kind] = [_pod(lab, node, kind, where, stack) for node in nodes]
+        yield {
+            kind: lab.service(f"{kind}.shop.svc:{made[0].port}", pods=made)
+            for kind, made in pods.items()
+        }
+
+
+def _pod(lab: KernelLab, node: Node, kind: str, where: Path, stack: contextlib.ExitStack) -> Pod:
+    if kind == "http":
+        return node.pod()
+    server = Server(lab, node, KINDS[kind], where)
+    stack.callback(server.close)
+    return server
+
+
+def outlive(lab: KernelLab, chosen: Sequence[tuple[str, Row]], outage: Outage) -> dict[str, Met]:
+    """Run the chosen rows, each under its way, through one outage; figures by name.
+
+    A program that ends by itself is RuntimeError, with what it said.
+    """
+    with folder() as where, contextlib.ExitStack() as stack:
+        services = stack.enter_context(started(lab, {row.server for _, row in chosen}, where))
+        stack.enter_context(lab.running())
+        programs = []
+        for number, (way, row) in enumerate(chosen):
+            service = services[row.server]
+            address = (service.host, service.port)
+            if way == "forward":
+                address = _forwarded(number, address, where, stack)
+            argv = ways.command(way, row, address, outage.workers, outage.pause)
+            program = Program(f"{way}: {row.name}", row, argv, where)
+            stack.callback(program.close)
+            programs.append(program)
+        _all_call(programs, outage)
+        time.sleep(outage.quiet)
+        lost = next(pod.node for service in services.values() for pod in service.pods)
+        loss = time.time()
+        lost.power_off()
+        time.sleep(outage.lasts)
+        for service in services.values():
+            service.remove(*(pod for pod in service.pods if pod.node is lost))
+        time.sleep(max(0.0, loss + outage.watched - time.time()))
+        end = time.time()
+        return {
+            p.name: read(p.name, p.row.new, p.said, loss, end, outage.patience) for p in programs
+        }
+
+
+def _forwarded(
+    number: int, target: tuple[str, int], where: Path, stack: contextlib.ExitStack
+) -> tuple[str, int]:
+    """A forwarder on the client node; the address that the program is to use."""
+    local = ("127.0.0.1", _FORWARDED + number)
+    row = Row("forwarder", "", "new", "")
+    program = Program(f"forwarder {number}", row, ways.forwarder(local, target), where)
+    stack.callback(program.close)
+    until = time.monotonic() + _START_LIMIT
+    while True:
+        try:
+            socket.create_connection(local, timeout=1.0).close()
+            return local
+        except OSError as error:
+            if program.ended is not None or time.monotonic() > until:
+                raise RuntimeError(f"no forwarder: {program.complaint()}") from error
+            time.sleep(0.05)
+
+
+def _all_call(programs: Sequence[Program], outage: Outage) -> None:
+    """Wait until each program has made a few calls."""
+    until = time.monotonic() + _START_LIMIT
+    waiting = list(programs)
+    while waiting:
+        waiting = [program for program in waiting if program.lines() < 2 * outage.workers]
+        for program in waiting:
+            if program.ended is not None or time.monotonic() > until:
+                raise RuntimeError(
+                    f"{program.name}: ended with {program.ended}, after {program.lines()} calls:\n"
+                    f"{program.complaint()}"
+                )
+        time.sleep(0.05)
