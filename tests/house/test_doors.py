@@ -40,7 +40,11 @@ LIBRARIES: dict[str, set[str]] = {
     "service": {"anyio", "dns"},  # anyio: types only, test_waiting holds that
     # typing_extensions: types only, which every checker brings along; nothing imports it
     "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi", "typing_extensions"},
-    "shims": {"wrapt", "httpx", "httpx2", "tomli"},
+    # Adapters subclass the client of the user's choice: each an extra, imported on use only.
+    "shims": {
+        *("wrapt", "httpx", "httpx2", "tomli", "aiohttp", "asyncpg", "grpc", "psycopg", "pymysql"),
+        *("redis", "requests", "sqlalchemy", "urllib3"),
+    },
     "telemetry": {"opentelemetry", "prometheus_client"},
     "testing": {
         *("anyio", "h11", "h2", "httpcore", "httpx", "httpx2", "pytest", "trio"),
