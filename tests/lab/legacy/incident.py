@@ -28,7 +28,7 @@ from tests.lab.legacy.rows import Row
 from tests.lab.legacy.servers import KINDS, Server
 from tests.lab.legacy.tied import tied
 
-__all__ = ["Outage", "Program", "folder", "outlive", "started"]
+__all__ = ["Outage", "Program", "folder", "forwarded", "outlive", "started"]
 
 _START_LIMIT = 60.0  # seconds for all programs together; each takes 0.3 to 1 s of a core
 _END_LIMIT = 3.0
@@ -123,25 +123,32 @@ def _pod(lab: KernelLab, node: Node, kind: str, where: Path, stack: contextlib.E
     return server
 
 
-def outlive(lab: KernelLab, chosen: Sequence[tuple[str, Row]], outage: Outage) -> dict[str, Met]:
-    """Run the chosen rows, each under its way, through one outage; figures by name.
+def outlive(
+    lab: KernelLab, chosen: Sequence[tuple[str, Row]], outage: Outage
+) -> dict[str, Met | str]:
+    """Run the chosen rows, each under its way, through one outage; what each met, by name.
 
-    A program that ends by itself is RuntimeError, with what it said.
+    Of a program that does not come to its calls: what it said instead.
     """
     with folder() as where, contextlib.ExitStack() as stack:
         services = stack.enter_context(started(lab, {row.server for _, row in chosen}, where))
         stack.enter_context(lab.running())
-        programs = []
+        programs: list[Program] = []
+        found: dict[str, Met | str] = {}
         for number, (way, row) in enumerate(chosen):
             service = services[row.server]
             address = (service.host, service.port)
+            name = f"{way}: {row.name}"
             if way == "forward":
-                address = _forwarded(number, address, where, stack)
+                try:
+                    address = forwarded(number, address, where, stack)
+                except RuntimeError as error:
+                    found[name] = str(error)
+                    continue
             argv = ways.command(way, row, address, outage.workers, outage.pause)
-            program = Program(f"{way}: {row.name}", row, argv, where)
-            stack.callback(program.close)
-            programs.append(program)
-        _all_call(programs, outage)
+            programs.append(Program(name, row, argv, where))
+            stack.callback(programs[-1].close)
+        found |= _without_calls(programs, outage)
         time.sleep(outage.quiet)
         lost = next(pod.node for service in services.values() for pod in service.pods)
         loss = time.time()
@@ -151,12 +158,13 @@ def outlive(lab: KernelLab, chosen: Sequence[tuple[str, Row]], outage: Outage) -
             service.remove(*(pod for pod in service.pods if pod.node is lost))
         time.sleep(max(0.0, loss + outage.watched - time.time()))
         end = time.time()
-        return {
-            p.name: read(p.name, p.row.new, p.said, loss, end, outage.patience) for p in programs
-        }
+        for p in programs:
+            if p.name not in found:
+                found[p.name] = read(p.name, p.row.new, p.said, loss, end, outage.patience)
+        return found
 
 
-def _forwarded(
+def forwarded(
     number: int, target: tuple[str, int], where: Path, stack: contextlib.ExitStack
 ) -> tuple[str, int]:
     """A forwarder on the client node; the address that the program is to use."""
@@ -175,16 +183,22 @@ def _forwarded(
             time.sleep(0.05)
 
 
-def _all_call(programs: Sequence[Program], outage: Outage) -> None:
-    """Wait until each program has made a few calls."""
+def _without_calls(programs: Sequence[Program], outage: Outage) -> dict[str, str]:
+    """Wait until each program has made a few calls; what those said that do not."""
     until = time.monotonic() + _START_LIMIT
+    failed: dict[str, str] = {}
     waiting = list(programs)
     while waiting:
-        waiting = [program for program in waiting if program.lines() < 2 * outage.workers]
         for program in waiting:
             if program.ended is not None or time.monotonic() > until:
-                raise RuntimeError(
+                failed[program.name] = (
                     f"{program.name}: ended with {program.ended}, after {program.lines()} calls:\n"
                     f"{program.complaint()}"
                 )
+        waiting = [
+            program
+            for program in waiting
+            if program.name not in failed and program.lines() < 2 * outage.workers
+        ]
         time.sleep(0.05)
+    return failed

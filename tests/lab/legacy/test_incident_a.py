@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from outlast.testing import KernelLab
+from tests.lab.legacy import ways
 from tests.lab.legacy.incident import Outage, outlive
 from tests.lab.legacy.met import CUT, SLOWEST, Met, broken
 from tests.lab.legacy.rows import BRIEF, ROWS, WAYS, Row, rows_of
@@ -34,7 +35,7 @@ def held(
     subtests: pytest.Subtests,
 ) -> None:
     """Run the rows that can be run here; each is a test of its own."""
-    lacking = {f"{way}: {row.name}": row.lacking() for way, row in chosen}
+    lacking = {f"{way}: {row.name}": ways.lacking(way) or row.lacking() for way, row in chosen}
     possible = [(way, row) for way, row in chosen if lacking[f"{way}: {row.name}"] is None]
     found = outlive(lab, possible, outage) if possible else {}
     for way, row in chosen:
@@ -42,10 +43,12 @@ def held(
         with subtests.test(name):
             if (reason := lacking[name]) is not None:
                 pytest.skip(f"{name}: {reason}")
-            figures(found[name].figures())
+            met = found[name]
+            assert isinstance(met, Met), met
+            figures(met.figures())
             if way != "bare":
-                assert not broken(found[name], outage.workers), found[name].explain()
-    bare = [met for name, met in found.items() if name.startswith("bare: ")]
+                assert not broken(met, outage.workers), met.explain()
+    bare = [met for met in found.values() if isinstance(met, Met) and met.name.startswith("bare:")]
     if bare:
         assert any(suffered(met) for met in bare), "the fault did not show without a shim"
 

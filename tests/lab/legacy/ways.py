@@ -9,11 +9,13 @@ import os
 import sys
 from pathlib import Path
 
+import outlast
+from outlast.cli.app import app
 from tests.house.sources import ROOT
 from tests.lab.legacy import go_client
 from tests.lab.legacy.rows import PROGRAMS, Row
 
-__all__ = ["OUTLAST", "command", "environment", "forwarder"]
+__all__ = ["OUTLAST", "command", "environment", "forwarder", "lacking"]
 
 OUTLAST = (sys.executable, "-m", "outlast.cli")
 # What a user of install() writes above their own program.
@@ -24,6 +26,15 @@ outlast.install()
 sys.argv[:] = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+def lacking(way: str) -> str | None:
+    """Why a way cannot be gone in this version, or None."""
+    if way == "install" and not hasattr(outlast, "install"):
+        return "outlast.install is not there"
+    if way in ("run", "forward") and way not in app.commands:
+        return f"the command `outlast {way}` is not there"
+    return None
 
 
 def command(way: str, row: Row, address: tuple[str, int], workers: int, pause: float) -> list[str]:
