@@ -18,9 +18,10 @@ LAB := $(BIN)/python -m outlast.testing.kernel_lab -- $(BIN)/python -m pytest
 FIRST := tests/dropin
 SECOND := tests/dropin -k 'not trio'
 INCIDENT := tests/lab/test_incident_a.py
+LEGACY := tests/lab/legacy/test_incident_a.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
+.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -65,13 +66,16 @@ family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in t
 lab: lab-crowd lab-alone  ## the tests on the real kernel, in a user namespace where one is needed
 
 lab-crowd: $(VENV)/.dev  ## most of them: they wait for the kernel, side by side
-	$(LAB) -n 3 tests/lab --ignore=$(INCIDENT)
+	$(LAB) -n 3 tests/lab --ignore=$(INCIDENT) --ignore=$(LEGACY)
 
 lab-alone: $(VENV)/.dev  ## those that assert how long calls take
-	$(LAB) $(INCIDENT)
+	$(LAB) $(INCIDENT) $(LEGACY)
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(LAB) $(INCIDENT)
+
+legacy: $(VENV)/.legacy  ## programs that cannot be changed, under every shim, with real servers; prints the figures, 6 minutes
+	OUTLAST_FULL=1 $(LAB) tests/lab/legacy
 
 differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simulation, the long rows too; prints both, 3 minutes
 	OUTLAST_FULL=1 $(LAB) tests/lab/test_differential.py tests/lab/test_differential_cluster.py
@@ -128,6 +132,11 @@ $(BENCH)/.bench: pyproject.toml
 $(ALONE)/.niquests: | $(BENCH)/.bench
 	[ -x $(ALONE)/bin/python ] || PYTHON='$(PYTHON)' sh .ci/make-venv $(ALONE)
 	$(ALONE)/bin/python -m pip install --quiet niquests
+	@touch $@
+
+# A Go toolchain among them, which is large.
+$(VENV)/.legacy: pyproject.toml | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,legacy]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

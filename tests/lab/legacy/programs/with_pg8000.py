@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pg8000.native  # type: ignore[import-untyped]  # it has none
+import pg8000.native
 
 from tests.lab.legacy.programs.loop import HOST, MODE, PORT, in_threads, right
 
