@@ -90,7 +90,7 @@ async def as_anyio(
     report: Report,
     *,
     standard_compatible: bool,
-    handed: Callable[[socket.socket], None],
+    handed: Callable[[socket.socket], object],
 ) -> SocketStream | TLSStream:
     """The anyio stream of a dialled connection, which owns it from here on; `handed` is called
     with its socket.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from outlast.core.report import Report
 from outlast.net.options import fitting_user_timeout
 from outlast.net.seam import Network, Stream
-from outlast.net.sentry import watch_handed
+from outlast.net.sentry import Watched, watch_handed
 from outlast.policy import Policy
 
 if TYPE_CHECKING:
@@ -21,18 +21,20 @@ __all__ = ["watch_by_policy"]
 
 def watch_by_policy(
     world: Network, stream: Stream, sock: socket.socket, policy: Policy, report: Report
-) -> None:
+) -> Watched | None:
     """Have a socket watched that is handed out; or say why not, and what stands instead."""
     if not policy.watch or not policy.user_timeout:
         why = "watch=False" if not policy.watch else "user_timeout=0"
         report.note(f"not watched, by Policy({why}): no user timeout")
-        return
+        return None
     if not world.tells:
         report.note("not watched: this platform does not tell enough; no user timeout")
-        return
+        return None
     limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
     try:
-        watch_handed(world, stream, sock, limit)
-        report.note(f"watched: user timeout {limit:g} s while its window is open")
+        watched = watch_handed(world, stream, sock, limit)
     except (OSError, RuntimeError) as error:  # gone already, or the system gives no thread
         report.note(f"not watched: {error}; no user timeout")
+        return None
+    report.note(f"watched: user timeout {limit:g} s while its window is open")
+    return watched
