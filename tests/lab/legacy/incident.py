@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,7 @@ class Outage:
     watched: float
     quiet: float = 1.0  # calls before the loss
     patience: float = 3.0  # a worker silent for longer at the end is hung
+    fault: Callable[[Node], object] = Node.power_off
 
 
 class Program:
@@ -152,7 +153,7 @@ def outlive(
         time.sleep(outage.quiet)
         lost = next(pod.node for service in services.values() for pod in service.pods)
         loss = time.time()
-        lost.power_off()
+        outage.fault(lost)
         time.sleep(outage.lasts)
         for service in services.values():
             service.remove(*(pod for pod in service.pods if pod.node is lost))

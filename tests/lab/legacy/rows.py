@@ -22,6 +22,7 @@ __all__ = ["BRIEF", "ROWS", "WAYS", "Row", "rows_of"]
 PROGRAMS = Path(__file__).parent / "programs"
 WAYS = ("bare", "install", "run", "forward", "adapter")
 _PYTHON = ("bare", "install", "run", "forward")
+_ADAPTED = (*_PYTHON, "adapter")  # programs/adapted has it too
 _C = ("bare", "run", "forward")  # dials in C: install() cannot see it
 
 
@@ -35,7 +36,6 @@ class Row:
     server: str
     needs: tuple[str, ...] = ()
     ways: tuple[str, ...] = _PYTHON
-    adapted: str = ""  # the program that uses the library's adapter
 
     @property
     def new(self) -> bool:
@@ -68,10 +68,10 @@ def _both(
 
 
 ROWS = (
-    *_both("requests", "with_requests.py", "http", "requests"),
-    *_both("urllib3", "with_urllib3.py", "http", "urllib3"),
+    *_both("requests", "with_requests.py", "http", "requests", _ADAPTED),
+    *_both("urllib3", "with_urllib3.py", "http", "urllib3", _ADAPTED),
     Row("urllib, new", "with_urllib.py", "new", "http"),
-    *_both("http.client", "with_http_client.py", "http", "http"),
+    *_both("http.client", "with_http_client.py", "http", "http", _ADAPTED),
     *_both("aiohttp", "with_aiohttp.py", "http", "aiohttp"),
     *_both("redis-py", "with_redis.py", "redis", "redis"),
     *_both("redis-py asyncio", "with_redis_asyncio.py", "redis", "redis"),

@@ -42,7 +42,7 @@ def command(way: str, row: Row, address: tuple[str, int], workers: int, pause: f
     own = [address[0], str(address[1]), row.mode, str(workers), str(pause)]
     program = str(PROGRAMS / row.program)
     if way == "adapter":
-        program = str(PROGRAMS / "adapted" / row.adapted)
+        program = str(PROGRAMS / "adapted" / row.program)
     if row.program.endswith(".go"):
         started = [go_client.binary()]
     elif row.program.endswith(".js"):
