@@ -125,9 +125,10 @@ def http(sock: socket.socket) -> None:
             sock.recv(1)
             return
         body = head.split(b"\r\n")[0]
-        length = b"content-length: %d\r\n" % len(body)
-        sock.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n" + body)
-        if b"/close" in first:
+        last = b"/close" in first
+        fields = b"content-length: %d\r\n" % len(body) + b"connection: close\r\n" * last
+        sock.sendall(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n" + body)
+        if last:
             return
 
 

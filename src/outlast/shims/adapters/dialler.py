@@ -20,10 +20,17 @@ from outlast.net.address import Address, literal
 from outlast.net.dial import DialError, DialRequest, Won
 from outlast.net.handout import default_timeout, keep_report, plain_error
 from outlast.net.kernel import kernel
-from outlast.net.options import SocketOption, SocketPlan, fitting_user_timeout
+from outlast.net.options import (
+    Keepalive,
+    SocketOption,
+    SocketPlan,
+    fitting_user_timeout,
+    keepalive_options,
+)
 from outlast.net.run import run_async, run_sync
 from outlast.net.seam import Network
 from outlast.net.sentry import watch
+from outlast.net.tune import tune
 from outlast.policy import Policy, current_override, seconds
 from outlast.service.arguments import read_address, read_source
 from outlast.service.handed import watch_by_policy
@@ -35,7 +42,10 @@ from outlast.target import Target, target_of
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["Dialler", "carry_report"]
+__all__ = ["KEEPALIVE_ON", "Dialler", "carry_report"]
+
+_ON = next(iter(keepalive_options(Keepalive())))
+KEEPALIVE_ON = _ON.level, int(_ON.number or 0)  # what switches keepalive on
 
 
 class Dialler:
@@ -83,21 +93,23 @@ class Dialler:
         *,
         limit: float | None = None,
         source: tuple[str, int] | None = None,
-        options: Iterable[SocketOption] | None = None,
+        options: Iterable[SocketOption] = (),
+        nodelay: bool = True,
     ) -> socket.socket:
         """A connected socket, non-blocking, watched by the policy.
 
         limit: seconds for the whole connect; None leaves it to the policy's connect_timeout.
         source: local (address, port) to bind.
-        options: what setsockopt takes, set before connecting and never touched by us; None for
-            TCP_NODELAY alone.
+        options: what setsockopt takes, set before connecting and never touched by us.
+        nodelay: set TCP_NODELAY, unless `options` say otherwise.
 
         Raises TimeoutError at the limit, else the OSError kind of the most telling dial, with
         `.report`; ValueError for what is malformed.
         """
         policy = self.policy
         report = Report(self._network.now())
-        request = self._request(host, port, policy, limit, source, options)
+        plan = _plan(policy, source, tuple(options), nodelay=nodelay)
+        request = self._request(host, port, policy, limit, plan)
         outcome = run_sync(self._network, reach(self._network, request, report))
         return self._handed(outcome, policy, report)
 
@@ -108,12 +120,14 @@ class Dialler:
         *,
         limit: float | None = None,
         source: tuple[str, int] | None = None,
-        options: Iterable[SocketOption] | None = None,
+        options: Iterable[SocketOption] = (),
+        nodelay: bool = True,
     ) -> socket.socket:
         """See `dial`. A cancellation ends every dial at once."""
         policy = self.policy
         report = Report(self._network.now())
-        request = self._request(host, port, policy, limit, source, options)
+        plan = _plan(policy, source, tuple(options), nodelay=nodelay)
+        request = self._request(host, port, policy, limit, plan)
         outcome = await run_async(self._network, reach(self._network, request, report))
         return self._handed(outcome, policy, report)
 
@@ -138,18 +152,10 @@ class Dialler:
         port: int,
         policy: Policy,
         limit: float | None,
-        source: tuple[str, int] | None,
-        options: Iterable[SocketOption] | None,
+        plan: SocketPlan,
     ) -> DialRequest:
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         bare, port = read_address((bare, port))
-        plan = SocketPlan(
-            keepalive=policy.keepalive,
-            rto_max=RTO_CAP,
-            nodelay=options is None,
-            extra=tuple(options or ()),
-            source=source,
-        )
         bound = None if limit is None else seconds(limit, "timeout")
         return dial_request(self._network, self.target(bare, port), policy, limit=bound, plan=plan)
 
@@ -157,6 +163,8 @@ class Dialler:
         if isinstance(outcome, DialError):
             raise plain_error(outcome, report)
         sock = outcome.stream.detach()
+        if sock.fileno() >= 0:
+            policy = _with_keepalive_of(sock, policy)
         watch_by_policy(self._network, outcome.stream, sock, policy, report)
         keep_report(sock, report)
         return sock
@@ -171,8 +179,9 @@ class Dialler:
         policy = self.policy
         if not policy.watch or not self._network.tells:
             return False
-        limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
         try:
+            policy = _with_keepalive_of(sock, policy)
+            limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
             watch(sock, user_timeout=limit)
         except (OSError, ValueError, RuntimeError):
             return False
@@ -197,6 +206,28 @@ class Dialler:
         if address is None:
             return True
         return not _is_dead(service_of(self.target(host, port), self._network), address)
+
+
+def _plan(
+    policy: Policy,
+    source: tuple[str, int] | None,
+    options: tuple[SocketOption, ...],
+    *,
+    nodelay: bool,
+) -> SocketPlan:
+    return SocketPlan(
+        keepalive=policy.keepalive,
+        rto_max=RTO_CAP,
+        nodelay=nodelay,
+        extra=options,
+        source=source,
+    )
+
+
+def _with_keepalive_of(sock: Any, policy: Policy) -> Policy:
+    """The policy with what really stands: a user timeout must not undercut the caller's probes."""
+    held = tune(sock, keepalive=None, rto_max=None).keepalive
+    return policy if held == policy.keepalive else policy.merged({"keepalive": held})
 
 
 def _check(targets: Any, policy: Any) -> None:

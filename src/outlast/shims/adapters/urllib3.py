@@ -59,6 +59,7 @@ class OutlastHTTPConnection(connection.HTTPConnection):
                 self.timeout,
                 self.source_address,
                 options=tuple(self.socket_options or ()),
+                nodelay=False,  # urllib3's options have it by default
             )
         except OSError as error:
             raise self._theirs(error) from error
