@@ -222,9 +222,10 @@ class ConnectionReused(OutlastEvent):
 class ConnectionClosed(OutlastEvent):
     """A pooled connection is retired. `age`: its seconds.
 
-    `reason`: "idle" (for too long), "age", "full" (no room for another idle one), "peer" (it
-    closed), "departed" (the endpoint left), "suspect", "unfinished" (its last exchange did not
-    end well), "dropped" (by `drop()`), "unwanted" (lost a race) or "closed" (with its transport).
+    `reason`: "idle" (for too long), "age", "full" (no room for another idle one, or under circuit
+    limits for one that somebody needs), "peer" (it closed), "departed" (the endpoint left),
+    "suspect", "unfinished" (its last exchange did not end well), "dropped" (by `drop()`),
+    "unwanted" (lost a race) or "closed" (with its transport).
     """
 
     address: str

@@ -34,7 +34,6 @@ def filled(count: int, **limits: Any) -> Circuit:
         {"connections": 0},
         {"adaptive": True},
         {"waiting": 5},
-        {"waiting": 5, "connections": 5},
     ],
 )
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
@@ -168,20 +167,79 @@ def test_it_says_that_connections_are_used_up() -> None:
     assert one.why() == told
 
 
+def test_one_that_waits_for_a_connection_stands_in_the_same_line() -> None:
+    one = circuit(in_flight=2, waiting=2, connections=1)
+    entries = [one.enter() for _ in range(3)]
+    assert entries == [Entry.IN, Entry.IN, Entry.WAIT]
+    assert one.line_up()
+    assert not one.line_up()
+    assert one.enter() is Entry.FULL
+    one.step_out()
+    assert one.enter() is Entry.WAIT
+
+
+def test_where_each_has_its_own_connection_those_limit_the_requests() -> None:
+    one = Circuit(CircuitLimits(connections=2, in_flight=5), alone=True)
+    assert one.limit == 2
+    assert Circuit(CircuitLimits(connections=5, in_flight=2), alone=True).limit == 2
+    one.alone = False
+    assert one.limit == 5
+
+
+@pytest.mark.parametrize(
+    ("limits", "alone", "requests", "dials", "lined", "reached"),
+    [
+        ({"in_flight": 2}, False, 1, 0, 0, None),
+        ({"in_flight": 2}, False, 2, 0, 0, ("in_flight", 2)),
+        ({"in_flight": 2, "waiting": 0}, False, 2, 0, 0, ("in_flight", 2)),
+        ({"in_flight": 2, "waiting": 1}, False, 2, 0, 1, ("waiting", 1)),
+        ({"connections": 2}, True, 2, 0, 0, ("connections", 2)),
+        ({"connections": 2}, False, 5, 2, 0, ("connections", 2)),
+        ({"connections": 2, "waiting": 3}, False, 5, 2, 3, ("waiting", 3)),
+        ({"adaptive": AdaptivePlan(start=3)}, False, 3, 0, 0, ("adaptive", 3)),
+    ],
+)
+def test_it_names_the_limit_that_is_reached(
+    limits: dict[str, Any],
+    alone: bool,
+    requests: int,
+    dials: int,
+    lined: int,
+    reached: tuple[str, int] | None,
+) -> None:
+    one = Circuit(CircuitLimits(**limits), alone=alone)
+    for _ in range(requests):
+        one.enter()
+    for _ in range(dials):
+        one.dialling()
+    for _ in range(lined):
+        one.line_up()
+    assert one.reached() == reached
+    assert bool(one.why()) == bool(reached)
+
+
 class CircuitMachine(RuleBasedStateMachine):
     """Requests come, wait, are let in, go away; a model counts along."""
 
-    @initialize(in_flight=st.integers(1, 4), waiting=st.none() | st.integers(0, 3))
-    def begin(self, in_flight: int, waiting: int | None) -> None:
-        self.most, self.line = in_flight, waiting
-        self.circuit = Circuit(CircuitLimits(in_flight=in_flight, waiting=waiting))
-        self.running = 0
-        self.parked = 0
+    @initialize(
+        in_flight=st.integers(1, 4),
+        waiting=st.none() | st.integers(0, 3),
+        connections=st.none() | st.integers(1, 4),
+        alone=st.booleans(),
+    )
+    def begin(
+        self, in_flight: int, waiting: int | None, connections: int | None, alone: bool
+    ) -> None:
+        limits = CircuitLimits(in_flight=in_flight, waiting=waiting, connections=connections)
+        self.circuit = Circuit(limits, alone=alone)
+        self.most = min(in_flight, connections or in_flight) if alone else in_flight
+        self.line, self.berths = waiting, connections
+        self.running = self.parked = self.standing = self.open = 0
 
     @rule()
     def one_comes(self) -> None:
         free = self.running < self.most
-        room = self.line is None or self.parked < self.line
+        room = self.line is None or self.parked + self.standing < self.line
         entry = self.circuit.enter()
         assert entry is (Entry.IN if free else Entry.WAIT if room else Entry.FULL)
         self.running += entry is Entry.IN
@@ -201,11 +259,39 @@ class CircuitMachine(RuleBasedStateMachine):
         self.parked -= 1
         self.circuit.quit()
 
+    @rule()
+    def one_dials(self) -> None:
+        assert self.circuit.dialling() == (self.berths is None or self.open < self.berths)
+        self.open += self.berths is None or self.open < self.berths
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def one_hangs_up(self) -> None:
+        self.circuit.disconnected()
+        self.open -= 1
+
+    @rule()
+    def one_waits_for_a_connection(self) -> None:
+        room = self.line is None or self.parked + self.standing < self.line
+        assert self.circuit.line_up() == room
+        self.standing += room
+
+    @precondition(lambda self: self.standing)
+    @rule()
+    def one_has_it_or_goes_away(self) -> None:
+        self.circuit.step_out()
+        self.standing -= 1
+
     @invariant()
     def the_counts_agree(self) -> None:
         if not hasattr(self, "circuit"):
             return
-        assert (self.circuit.in_flight, self.circuit.waiting) == (self.running, self.parked)
+        counts = self.circuit
+        assert (counts.in_flight, counts.waiting) == (self.running, self.parked)
+        assert (counts.connections, counts.queued) == (self.open, self.standing)
+        assert (
+            bool(counts.reached()) == bool(counts.why()) == (counts.busy or not counts.connectable)
+        )
         assert self.running <= self.most
         assert not self.parked or self.running == self.most, "one waits beside a free place"
 

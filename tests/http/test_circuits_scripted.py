@@ -5,93 +5,19 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
 
 import outlast
-from outlast import CircuitLimits, PickFirst, Policy, Target, events
+from outlast import ConsistentHash, PickFirst, Policy, events
 from outlast.core.concurrency import AdaptivePlan
 from outlast.http.answer import Answer
-from outlast.http.call_driver import run_call
-from outlast.http.engine import Engine
-from outlast.http.family import family_of
-from outlast.http.message import BytesBody
-from outlast.http.reading import read_request
-from outlast.net.run import Strands, run_sync
+from outlast.net.run import run_sync
 from tests.http.callers import words
 from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent, target
+from tests.http.under_limits import GOOD, STANDS, Crowd, another, limited
 from tests.http.virtual_calls import AT_ONCE, URL
-
-GOOD = Line(answers(0.01))
-STANDS = 0.001
-
-
-@contextlib.contextmanager
-def limited(
-    network: FakeNetwork,
-    *hosts: str,
-    policy: Policy | None = None,
-    timeout: Any = None,
-    balance: Any = None,
-    **limits: Any,
-) -> Iterator[tuple[httpx.Client, Engine]]:
-    """A client whose target has these limits. At the end nothing is counted."""
-    limited = CircuitLimits(**limits)
-    aim = Target(target(*(hosts or ("a",))), circuit=limited, balance=balance)
-    transport = outlast.Transport(network=network, targets={URL: aim}, policy=policy)
-    with httpx.Client(transport=transport, timeout=timeout) as made:
-        yield made, transport._engine
-    counts = transport._engine.pool.counts()
-    assert (counts["busy"], counts["waiting"], counts["places"]) == (0, 0, counts["idle"])
-    (service,) = transport._engine._services.values()
-    assert service.circuits is not None
-    counted = [
-        (str(address), door.circuit.in_flight, door.circuit.waiting, door.circuit.connections)
-        for address, door in service.circuits._doors.items()
-        if not door.unused
-    ]
-    assert counted == []
-    assert service.circuits._busy == set()
-
-
-class Crowd:
-    """Calls side by side in one thread: when each had its answer, or how it failed."""
-
-    def __init__(self, engine: Engine, network: FakeNetwork) -> None:
-        self.engine = engine
-        self.network = network
-        self.strands: Strands[str, Answer] = Strands(network)
-        self.ended: dict[str, tuple[float, Answer | BaseException]] = {}
-
-    def begin(self, name: str, *, pool: float | None = None, policy: Policy | None = None) -> None:
-        timeout = {"pool": pool, "connect": 5.0, "read": None, "write": None}
-        asked = httpx.Request("GET", URL, extensions={"timeout": timeout})
-        request = read_request(asked, policy or Policy(), BytesBody(b""), family_of(asked))
-        self.strands.start(name, run_call(self.engine, request))
-
-    def until(self, until: float) -> None:
-        """Run them to an instant."""
-
-        async def step() -> None:
-            while (one := await self.strands.next(until)) is not None:
-                self.ended[one[0]] = self.network.time, one[1]
-
-        run_sync(self.network, step())
-
-    def close(self, name: str) -> None:
-        got = self.ended[name][1]
-        assert isinstance(got, Answer), got
-        got.close()
-
-    def at(self, name: str) -> float:
-        return self.ended[name][0]
-
-    def failure(self, name: str) -> str:
-        return str(self.ended[name][1])
-
 
 # -- refused, or elsewhere -----------------------------------------------------------------
 
@@ -289,6 +215,15 @@ def test_a_hedge_has_a_seat_too() -> None:
 # -- connections ---------------------------------------------------------------------------
 
 
+def test_a_key_picks_under_limits_too() -> None:
+    network = FakeNetwork(a=GOOD, b=GOOD, c=GOOD)
+    hashed = ConsistentHash(header="x-user")
+    with limited(network, "a", "b", "c", in_flight=5, balance=hashed) as (calls, _):
+        for _ in range(20):
+            calls.get(URL, headers={"x-user": "ann"})
+    assert len(network.streams) == 1
+
+
 def test_a_request_waits_for_the_only_connection() -> None:
     network = FakeNetwork(a=GOOD)
     with limited(network, connections=1) as (_, engine):
@@ -328,17 +263,64 @@ def test_a_dial_that_failed_does_not_count() -> None:
         assert calls.get(URL).content == b"ok"
 
 
-def test_idle_ones_of_another_transport_count() -> None:
+def test_an_idle_one_of_another_transport_gives_way() -> None:
+    """And one in use does not."""
     network = FakeNetwork(a=GOOD)
-    with limited(network, connections=1) as (calls, engine):
+    with limited(network, connections=2) as (calls, _), another(network, connections=2) as second:
+        with calls.stream("GET", URL) as held:
+            second.get(URL)
+            held.read()
+            ours, theirs = network.streams
+            assert network.open == [ours, theirs]  # each has its own
+        with calls.stream("GET", URL), calls.stream("GET", URL):  # two of ours now
+            assert ours.end is None
+            assert theirs.end is not None
+            assert len(network.open) == 2
+            with pytest.raises(httpx.PoolTimeout, match="2 connections of at most 2"):
+                second.get(URL, timeout=httpx.Timeout(None, pool=0.5))
+        assert second.get(URL).content == b"ok"
+
+
+def test_what_gives_way_is_told() -> None:
+    network = FakeNetwork(a=GOOD)
+    gone: list[str] = []
+
+    def hear(event: events.OutlastEvent) -> None:
+        assert isinstance(event, events.ConnectionClosed)
+        gone.append(event.reason)
+
+    with limited(network, connections=1) as (calls, _), another(network, connections=1) as second:
         calls.get(URL)
-        aim = Target(target("a"), circuit=CircuitLimits(connections=1))
-        other = outlast.Transport(network=network, targets={URL: aim})
-        with httpx.Client(transport=other) as second:
-            with pytest.raises(httpx.PoolTimeout, match="1 connections of at most 1"):
-                second.get(URL)
-            engine.drop(None, "to make room", abort=False)
+        with events.subscribe(hear, events.ConnectionClosed):
             assert second.get(URL).content == b"ok"
+            assert calls.get(URL).content == b"ok"
+        assert len(network.open) == 1
+    assert gone == ["full", "full"]
+    assert len(network.streams) == 3
+
+
+def test_only_connections_that_count_give_way() -> None:
+    """Another target, without limits, has the same endpoint."""
+    network = FakeNetwork(a=GOOD)
+    aims = {"http://free.svc": target("a")}
+    with (
+        httpx.Client(transport=outlast.Transport(network=network, targets=aims)) as free,
+        limited(network, connections=1) as (calls, _),
+        another(network, connections=1) as second,
+    ):
+        free.get("http://free.svc/")
+        calls.get(URL)
+        second.get(URL)
+        theirs, first, _ = network.streams
+        assert first.end is not None
+        assert theirs.end is None
+
+
+def test_an_idle_one_that_a_repeat_does_not_trust_gives_way() -> None:
+    network = FakeNetwork(a=[Line(answers(0.01, answer(b"busy", 503))), GOOD])
+    with limited(network, connections=1, policy=Policy(backoff=AT_ONCE)) as (calls, _):
+        assert calls.get(URL).content == b"ok"
+        assert len(network.open) == 1
 
 
 # -- a limit that finds itself -------------------------------------------------------------

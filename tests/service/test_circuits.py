@@ -15,7 +15,8 @@ from outlast.core.health import Evidence, Rule
 from outlast.core.hedge import HedgePlan
 from outlast.net.address import Address, literal
 from outlast.net.seam import Waiter
-from outlast.service.circuits import Berth, Circuits, Full, Seat
+from outlast.service.circuits import Circuits
+from outlast.service.doors import Berth, Full, Seat, Stand
 from outlast.service.dry_run import DryRun
 from outlast.service.response_times import ResponseTimes
 from outlast.service.table import Service
@@ -90,7 +91,7 @@ def test_threads_never_exceed_the_limit_and_nobody_is_forgotten() -> None:
 def test_a_child_of_a_fork_begins_with_nothing_in_flight() -> None:
     circuits = Circuits("t", CircuitLimits(in_flight=1, connections=2))
     parents = seat(circuits.enter((A,), no_waiter, 0.0, alone=False))
-    berth = circuits.connect((A,), 0.0, alone=False)
+    berth = circuits.connect(A, alone=False)
     circuits.renew()
     own = seat(circuits.enter((A,), no_waiter, 0.0, alone=False))
     parents.leave(0.0)  # an answer of the parent's, closed here
@@ -131,16 +132,68 @@ def test_an_endpoint_that_is_passed_over_is_told_once_until_it_is_free() -> None
 
 def test_a_winner_of_another_address_counts_there() -> None:
     circuits = Circuits("t", CircuitLimits(connections=1))
-    berth = circuits.connect((A, B), 0.0, alone=False)
+    berth = circuits.connect(A, alone=False)
     assert isinstance(berth, Berth)
     assert list(circuits.connectable((A, B))) == [B]
     berth.move(B)
     assert list(circuits.connectable((A, B))) == [A]
-    full = circuits.connect((B,), 0.0, alone=False)
+    full = circuits.connect(B, alone=False)
     assert isinstance(full, Full)
     assert full.why == "1 connections of at most 1 (CircuitLimits)"
     berth.leave()
     assert not circuits._doors
+
+
+def in_line(circuits: Circuits, where: Address = A) -> Stand:
+    stand = circuits.line_up(where, 0.0, alone=False)
+    assert isinstance(stand, Stand)
+    return stand
+
+
+def test_only_the_first_in_line_is_called_and_whoever_leaves_calls_the_next() -> None:
+    circuits = Circuits("t", CircuitLimits(connections=1))
+    berth = circuits.connect(A, alone=False)
+    assert isinstance(berth, Berth)
+    first, second = in_line(circuits), in_line(circuits)
+    assert circuits.park(first, no_waiter) is None  # something may have come free meanwhile
+    bells = Bell(), Bell()
+    assert circuits.park(first, lambda: bells[0]) is bells[0]
+    assert circuits.park(second, lambda: bells[1]) is bells[1]
+    berth.stir()
+    assert [bell.rung.is_set() for bell in bells] == [True, False]
+    assert circuits.park(first, no_waiter) is None
+    first.leave()
+    assert bells[1].rung.is_set()
+    assert circuits.park(second, no_waiter) is None
+    second.leave()
+    second.leave()
+    berth.leave()
+    assert not circuits._doors
+
+
+def test_a_connection_that_moves_to_another_endpoint_leaves_room() -> None:
+    circuits = Circuits("t", CircuitLimits(connections=1))
+    berth = circuits.connect(A, alone=False)
+    assert isinstance(berth, Berth)
+    stand, bell = in_line(circuits), Bell()
+    circuits.park(stand, no_waiter)
+    circuits.park(stand, lambda: bell)
+    berth.move(B)
+    assert bell.rung.is_set()
+
+
+def test_where_connections_are_shared_too_a_limit_on_them_is_none_on_requests() -> None:
+    """HTTP/1.1 and HTTP/2 to one endpoint: who waits in line is let in as the next one leaves."""
+    circuits = Circuits("t", CircuitLimits(connections=1))
+    one = seat(circuits.enter((A,), no_waiter, 0.0, alone=True))
+    waits = seat(circuits.enter((A,), Bell, 0.0, alone=True))
+    assert not waits.inside
+    assert circuits.busy(0.0) == {A}
+    shared = seat(circuits.enter((A,), no_waiter, 0.0, alone=False))
+    assert shared.inside
+    assert not circuits.busy(0.0)
+    one.leave(0.0)
+    assert waits.inside
 
 
 # -- response times ------------------------------------------------------------------------

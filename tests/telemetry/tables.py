@@ -28,7 +28,16 @@ class Table:
 
 def healthy(address: str = ADDRESS) -> EndpointSnapshot:
     return EndpointSnapshot(
-        address=address, pending=2, latency=0.003, check="up", connections=8, idle=6
+        address=address,
+        pending=2,
+        latency=0.003,
+        check="up",
+        connections=8,
+        idle=6,
+        in_flight=2,
+        limit=2,
+        waiting=3,
+        full="2 requests in flight of at most 2 (CircuitLimits)",
     )
 
 

@@ -212,7 +212,10 @@ def test_what_can_be_summed_is() -> None:
     summed = {
         name for name, metric in found.metrics.items() if hasattr(metric.data, "is_monotonic")
     }
-    assert summed == {"outlast.endpoint.active_requests", "outlast.endpoint.connections"}
+    assert summed == {
+        f"outlast.endpoint.{name}"
+        for name in ("active_requests", "connections", "in_flight", "waiting")
+    }
 
 
 def test_a_cancelled_one_reads_no_snapshot() -> None:

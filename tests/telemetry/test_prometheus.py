@@ -208,6 +208,11 @@ def test_gauges_of_a_snapshot() -> None:
     assert f'outlast_endpoint_check_up{{address="{OTHER}",{OF}}}' not in told  # nobody checks it
     assert told[f'outlast_endpoint_connections{{{AT},state="active",{OF}}}'] == 2
     assert told[f'outlast_endpoint_connections{{{AT},state="idle",{OF}}}'] == 6
+    assert told[f"outlast_endpoint_in_flight{{{AT},{OF}}}"] == 2
+    assert told[f"outlast_endpoint_in_flight_limit{{{AT},{OF}}}"] == 2
+    assert told[f"outlast_endpoint_waiting{{{AT},{OF}}}"] == 3
+    assert told[f"outlast_endpoint_full{{{AT},{OF}}}"] == 1
+    assert f'outlast_endpoint_full{{address="{OTHER}",{OF}}}' not in told  # it has no limits
     assert told[f"outlast_target_panic{{{OF}}}"] == 1
     assert told[f"outlast_target_retry_budget{{{OF}}}"] == 12.5
     assert not any("redial" in series for series in told)  # the snapshot does not know

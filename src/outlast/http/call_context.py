@@ -7,7 +7,7 @@ the policy's deadline bounds everything.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from outlast.core.deadline import NEVER, Deadline, Stopwatch
 from outlast.core.health_plan import Rule
@@ -19,6 +19,7 @@ from outlast.http.hash_key import hash_key
 from outlast.http.message import BytesBody, Request
 from outlast.http.pace import Pace
 from outlast.http.repeats import Repeats
+from outlast.http.verifying import verify
 from outlast.net.address import Address
 from outlast.net.options import fitting_user_timeout
 from outlast.policy import KEEPALIVE, USER_TIMEOUT
@@ -41,7 +42,6 @@ class CallContext:
         "generation",
         "health",
         "now",
-        "order",
         "pace",
         "policy",
         "repeatable",
@@ -77,7 +77,6 @@ class CallContext:
         self._connect_time: Stopwatch | None = None
         self._pool_time: Stopwatch | None = None
         self.written = 0  # requests of which a byte was written
-        self.order: Sequence[Address] = ()
         self.tried: set[Address] = set()
         # Where nothing tells a slow reader from a dead peer, it would be killed too.
         self.user_timeout = 0.0
@@ -126,15 +125,17 @@ class CallContext:
             self._pool_time = Stopwatch(self.request.timeouts.pool)
         return self._pool_time
 
-    def endpoints(self) -> Sequence[Address]:
+    def endpoints(self, avoid: Collection[Address] = ()) -> Sequence[Address]:
         """The endpoints, the one first that is picked for the next attempt; those that the call
-        has tried come last."""
+        has tried come last, and those to `avoid`."""
         service = self.service
         hashed = hash_key(service.settings.balance, self.request) if service.chooses else None
-        self.order = service.order(
-            self.now(), avoid=self.tried, hashed=hashed, repeatable=self.repeatable
+        return service.order(
+            self.now(),
+            avoid=self.tried.union(avoid) if avoid else self.tried,
+            hashed=hashed,
+            repeatable=self.repeatable,
         )
-        return self.order
 
     @property
     def late(self) -> bool:
@@ -161,7 +162,7 @@ class CallContext:
             connection.expires = -math.inf  # its streams go on, and no new one joins them
             connection.doom = connection.doom or "suspect"
             connection.session.doubt()
-        self.engine.verify(connection.address, since)
+        verify(self.engine, connection.address, since)
 
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""

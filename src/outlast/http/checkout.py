@@ -18,7 +18,7 @@ from outlast.http.announcing import opened, pool_waited, reused
 from outlast.http.call_context import CallContext
 from outlast.http.connection import Connection, Lease
 from outlast.http.redial import dial_again
-from outlast.http.seating import ABANDONED, Seating
+from outlast.http.seating import ABANDONED, Crowded, Seating
 from outlast.http.tickets import Grant, Ticket, Want
 from outlast.net.address import UNIX, Address
 from outlast.net.dial import DialRequest
@@ -74,13 +74,27 @@ class Checkout:
                 if place:
                     self.engine.free_place(self.call.epoch)
                 raise
-            lease = await (self.choose(place) if self.call.service.chooses else self.run(place))
+            lease = await self._connected(seating, place)
             return await seating.seated(lease)
         except BaseException:
             seating.leave()
             if lease is not None:
                 self.engine.put_back(lease.connection)
             raise
+
+    async def _connected(self, seating: Seating, place: bool) -> Lease:
+        """A connection, and before that a stand in line for one where it takes that."""
+        ahead = seating.crowded(self.order)
+        if ahead and place:
+            self.engine.free_place(self.call.epoch)
+        while True:
+            if ahead:
+                place = False
+                await seating.stand(self.order)
+            try:
+                return await (self.choose(place) if self.call.service.chooses else self.run(place))
+            except Crowded:  # its place in the pool has gone back
+                ahead = True
 
     async def choose(self, place: bool) -> Lease:
         """The same of several endpoints: one on trial that was not used is due again."""
@@ -232,7 +246,7 @@ class Checkout:
         seating = self.seating
         try:
             if seating is not None:
-                order = seating.dial(order)
+                order = seating.dial(order)  # may raise Crowded
             won, request = await dial_again(call, functools.partial(self._request, order=order))
         except BaseException:
             if seating is not None:
@@ -243,9 +257,9 @@ class Checkout:
             self._connection(stands.stream, stands.rtt, request.plan)
             for stands in (won, *won.spare)
         )
+        engine.close(engine.pool.adopt(connection, call.now()))
         if seating is not None:
             seating.dialled(connection)
-        engine.close(engine.pool.adopt(connection, call.now()))
         if events.listening:
             opened(call, won)
         if call.service.departures:

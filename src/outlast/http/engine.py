@@ -20,10 +20,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from outlast import events
-from outlast.core.probe import Probed
 from outlast.http.announcing import closed
 from outlast.http.connection import Connection, Lease
-from outlast.http.holding import held
+from outlast.http.holding import BOOKS
 from outlast.http.message import Route
 from outlast.http.pool import Pool
 from outlast.http.proxy import beyond
@@ -31,7 +30,6 @@ from outlast.http.tickets import Grant, PoolLimits
 from outlast.http.ways import DIRECTLY, Opening, Way
 from outlast.net.address import Address
 from outlast.net.options import SocketOption, SocketPlan
-from outlast.net.probe import probe
 from outlast.net.seam import Network, Stream
 from outlast.net.tls import TlsStream, handshake
 from outlast.policy import Policy
@@ -47,7 +45,6 @@ __all__ = ["Engine", "EngineSettings"]
 
 H2 = "h2"  # the name by which ALPN knows HTTP/2 (RFC 9113 section 3.1)
 MAX_ORIGINS = 1024  # met last whose services are kept, up to twice as many
-VERIFY_AGAIN = 1.0  # seconds; what was heard from since is trusted as if it had been probed
 CONNECT_GRACE = 1.0  # seconds; a user timeout must not end a connect before its own deadline
 
 
@@ -84,13 +81,13 @@ class Engine:
             # import the same, because a thread that it does not have holds the module's lock.
             importlib.import_module("outlast.http.h2")
         _engines.add(self)
-        join(self, network, held)
+        join(self, network, BOOKS)
         # Those met last, and those before: a request's own is found without a lock or an order.
         self._services: dict[Origin, Service] = {}
         self._older: dict[Origin, Service] = {}
         self._told: dict[Origin, Service] = {}  # of the transport's own targets
         self._departures: weakref.WeakKeyDictionary[Service, int] = weakref.WeakKeyDictionary()
-        self._verified: dict[Address, float] = {}  # endpoints, lately
+        self.verified: dict[Address, float] = {}  # endpoints, lately; see `verifying`
         self._context: ssl.SSLContext | None = None
         self._plan = SocketPlan()  # the last connection's
 
@@ -217,9 +214,11 @@ class Engine:
         """A loser of a race that is usable too: kept if there is room."""
         if connection.epoch != self.epoch or not self.pool.offer(connection, self.network.now()):
             connection.stream.close()
-            self._tell((connection,), "unwanted")
+            self.tell((connection,), "unwanted")
+        elif self.pool.berths:
+            self._stir(connection)
 
-    def _tell(self, connections: Sequence[Connection], reason: str = "") -> None:
+    def tell(self, connections: Sequence[Connection], reason: str = "") -> None:
         """Those connections have been closed."""
         for berth in filter(None, [self.pool.berths.pop(each, None) for each in connections]):
             berth.leave()
@@ -234,24 +233,35 @@ class Engine:
             connection, reusable=reusable, now=self.network.now()
         ):
             connection.stream.close()
-            self._tell((connection,), "" if reusable else "peer" if whole else "unfinished")
+            self.tell((connection,), "" if reusable else "peer" if whole else "unfinished")
+        elif self.pool.berths:
+            self._stir(connection)
 
-    def _keep(self, connection: Connection, *, reusable: bool) -> bool:
+    def keep(self, connection: Connection, *, reusable: bool) -> bool:
         """Give a connection back to the pool; False if it is to be closed."""
         if connection.epoch != self.epoch:
             return False
-        return self.pool.release(connection, reusable=reusable, now=self.network.now())
+        kept = self.pool.release(connection, reusable=reusable, now=self.network.now())
+        if kept and self.pool.berths:
+            self._stir(connection)
+        return kept
+
+    def _stir(self, connection: Connection) -> None:
+        """It is idle, or takes more: under circuit limits somebody may wait for that."""
+        berth = self.pool.berths.get(connection)
+        if berth is not None:
+            berth.stir()
 
     def retire(self, connection: Connection, reason: str) -> None:
         """Close a connection in good order that is not wanted; those who share it hear of it.
         `reason`: as of `ConnectionClosed`."""
         connection.doom = connection.doom or reason
         connection.expires = -math.inf
-        if self._keep(connection, reusable=False):
+        if self.keep(connection, reusable=False):
             connection.stream.shut()
         else:
             connection.stream.close()
-            self._tell((connection,))
+            self.tell((connection,))
 
     def replace(self, gone: Connection) -> Connection | Grant | None:
         """For an idle connection that the peer has closed: another one, or its place. None: ask
@@ -259,7 +269,7 @@ class Engine:
         grant, dead = self.pool.replace(gone, self.network.now())
         if grant is not None:
             gone.stream.close()
-            self._tell((gone,), "peer")
+            self.tell((gone,), "peer")
         self.close(dead)
         return grant
 
@@ -272,62 +282,24 @@ class Engine:
         grant, _ = self.pool.replace(connection, self.network.now(), another=False)
         if grant is not None:
             connection.stream.abort()
-            self._tell((connection,), "suspect")
+            self.tell((connection,), "suspect")
         return grant
 
     def put_back(self, connection: Connection) -> None:
         """A connection that was taken, and is not needed or was found to be alive."""
-        if not self._keep(connection, reusable=True):
+        if not self.keep(connection, reusable=True):
             connection.stream.abort()
-            self._tell((connection,))
-
-    def verify(self, address: Address, since: float) -> None:
-        """There is evidence against an endpoint, that began at `since`: ask the peers of all idle
-        connections to it, in the background. Those that do not answer are aborted."""
-        now = self.network.now()
-        if now < self._verified.get(address, -math.inf) + VERIFY_AGAIN:
-            return
-        self._verified = {a: at for a, at in self._verified.items() if now < at + VERIFY_AGAIN}
-        self._verified[address] = now
-        doubted = []
-        for connection in self.pool.take_idle(address):
-            state = connection.state()
-            if state is not None and state.silence < now - since:  # it has answered meanwhile
-                self.put_back(connection)
-            else:
-                doubted.append(connection)
-        if not doubted:
-            return
-        try:
-            self.network.spawn(functools.partial(self._verify, doubted))
-        except RuntimeError:  # the system gives no thread: nobody can wait for an answer
-            self._end_all(doubted)
-
-    async def _verify(self, doubted: Sequence[Connection]) -> None:
-        alive = []
-        try:
-            found = await probe(self.network, [each.stream for each in doubted])
-            alive = [each for each, how in zip(doubted, found, strict=True) if how is Probed.ALIVE]
-        finally:
-            for connection in alive:
-                self.put_back(connection)
-            self._end_all(each for each in doubted if each not in alive)
-
-    def _end_all(self, connections: Iterable[Connection]) -> None:
-        for connection in connections:
-            if not self._keep(connection, reusable=False):
-                connection.stream.abort()
-                self._tell((connection,), "suspect")
+            self.tell((connection,))
 
     def discard(self, lease: Lease) -> None:
         """End an exchange that did not end well: its connection is aborted, unless others share
         it and it has not failed them."""
         connection = lease.connection
         usable = connection.session is not None and lease.exchange.leave()
-        if not self._keep(connection, reusable=usable):
+        if not self.keep(connection, reusable=usable):
             connection.stream.abort()
             doubted = connection.suspected and connection.suspected == connection.requests
-            self._tell((connection,), "suspect" if doubted else "unfinished")
+            self.tell((connection,), "suspect" if doubted else "unfinished")
 
     def retire_departed(self, service: Service) -> None:
         """Endpoints may have left the target: connections to them serve no further request, so
@@ -361,7 +333,7 @@ class Engine:
         connections = tuple(connections)
         for connection in connections:
             connection.stream.close()
-        self._tell(connections)
+        self.tell(connections)
 
     def _end(
         self,
@@ -378,7 +350,7 @@ class Engine:
                 connection.stream.shut()
         for connection in idle:
             connection.stream.close()
-        self._tell(idle, reason)
+        self.tell(idle, reason)
 
 
 def _serve_line(engine: weakref.ref[Engine]) -> None:

@@ -1,11 +1,13 @@
 """The idle connections: a stack for each endpoint, the warmest on top, and one list by age.
 
-Books only, for the pool, under its lock. Each step takes constant time, however many there are.
+Books only, for the pool, under its lock. Each step of a request takes constant time, however many
+there are.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from outlast.http.connection import Connection
 from outlast.http.message import Route
@@ -54,6 +56,13 @@ class Idle:
         for connection in taken:
             del self.by_age[connection]
         return taken
+
+    def coldest(self, address: Address, wanted: Callable[[Connection], bool]) -> Connection | None:
+        """Of those to an endpoint that are `wanted` the one that has rested longest."""
+        stacks = [stack for (_, to), stack in self.stacks.items() if to == address]
+        found = [next(filter(wanted, stack), None) for stack in stacks]
+        rested = filter(None, found)
+        return min(rested, key=lambda connection: connection.idle_since, default=None)
 
     def forget(self, connection: Connection) -> None:
         """Remove one that is the coldest of its stack."""

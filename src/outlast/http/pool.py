@@ -23,10 +23,9 @@ from outlast.http.connection import Connection, Lease
 from outlast.http.idle import Idle
 from outlast.http.in_use import InUse
 from outlast.http.message import Route
-from outlast.http.tickets import PLACE, Grant, PoolLimits, Ticket, Want
+from outlast.http.tickets import PLACE, Bells, Grant, PoolLimits, Ticket, Want
 from outlast.net.address import Address
-from outlast.net.seam import Waiter
-from outlast.service.circuits import Berth, Seat
+from outlast.service.doors import Berth, Seat
 
 __all__ = ["Pool"]
 
@@ -48,7 +47,7 @@ class Pool:
         # Under circuit limits alone; here, so that an idle connection weighs nothing for it.
         self.seats: dict[Lease, Seat] = {}
         self.berths: dict[Connection, Berth] = {}
-        self._bells: list[Waiter] = []  # of whoever was granted something, rung without the lock
+        self._bells = Bells()  # rung without the lock
 
     # -- taking ----------------------------------------------------------------------------
 
@@ -68,7 +67,7 @@ class Pool:
                 self._line(want)[ticket] = None
             else:  # freed since `take`, when nobody stood in line
                 self._grant(ticket, grant)
-        self._ring()
+        self._bells.ring()
         return dead
 
     def hurry(self, ticket: Ticket) -> list[Connection]:
@@ -79,7 +78,7 @@ class Pool:
             if line and next(iter(line)) is ticket and self._make_room(dead):
                 del line[ticket]
                 self._grant(ticket, PLACE)
-        self._ring()
+        self._bells.ring()
         return dead
 
     def collect(self, ticket: Ticket, now: float) -> Connection | Grant | None:
@@ -87,7 +86,7 @@ class Pool:
         with self._lock:
             grant = self._leave(ticket)
             self._advance(now)
-        self._ring()
+        self._bells.ring()
         return grant
 
     def leave(self, ticket: Ticket, now: float) -> list[Connection]:
@@ -100,7 +99,7 @@ class Pool:
             elif grant is not None:
                 self._end_dial(ticket.route)
             self._advance(now)
-        self._ring()
+        self._bells.ring()
         return dead
 
     def replace(
@@ -119,7 +118,7 @@ class Pool:
             connection = self._pop(closed.route, closed.address, since, now, dead)
             if connection is not None:
                 self._free_place()
-        self._ring()
+        self._bells.ring()
         return connection or PLACE, dead
 
     def take_idle(self, address: Address) -> list[Connection]:
@@ -153,7 +152,7 @@ class Pool:
             else:
                 self._queue.update(rest)
             dead += self._advance(now)
-        self._ring()
+        self._bells.ring()
         return dead
 
     def free_place(self, now: float, route: Route | None = None) -> None:
@@ -161,7 +160,7 @@ class Pool:
         with self._lock:
             self._end_dial(route)
             self._advance(now)
-        self._ring()
+        self._bells.ring()
 
     def release(self, connection: Connection, *, reusable: bool, now: float) -> bool:
         """A connection's request is over. False: the caller closes it.
@@ -173,7 +172,7 @@ class Pool:
             if self._queue:
                 self._advance(now)
         if self._bells:
-            self._ring()
+            self._bells.ring()
         return kept
 
     def evict(self, connection: Connection) -> None:
@@ -181,7 +180,7 @@ class Pool:
         with self._lock:
             if self._queue and self.in_use.disown(connection):
                 self._free_place()
-        self._ring()
+        self._bells.ring()
 
     def disown(self, connection: Connection) -> bool:
         """Take a suspect connection's place away from it; True if it had one.
@@ -195,7 +194,7 @@ class Pool:
         """A shared connection takes more at once. Returns what must be closed."""
         with self._lock:
             dead = self._advance(now)
-        self._ring()
+        self._bells.ring()
         return dead
 
     def offer(self, connection: Connection, now: float) -> bool:
@@ -205,8 +204,19 @@ class Pool:
                 return False
             self._count += 1
             kept = not self._settle(connection, reusable=True, now=now)
-        self._ring()
+        self._bells.ring()
         return kept
+
+    def give_up(self, address: Address, wanted: Callable[[Connection], bool]) -> Connection | None:
+        """Of the idle connections to an endpoint that are `wanted` the one that has rested longest;
+        it has no place any more, and the caller closes it."""
+        with self._lock:
+            found = self._idle.coldest(address, wanted)
+            if found is not None:
+                self._idle.forget(found)
+                self._free_place()
+        self._bells.ring()
+        return found
 
     def drain(
         self, wanted: Callable[[Connection], bool] | None = None
@@ -219,7 +229,7 @@ class Pool:
                 self._free_place()
             for connection in busy:
                 connection.expires = -math.inf
-        self._ring()
+        self._bells.ring()
         return idle, busy
 
     def renew(self) -> None:
@@ -386,14 +396,3 @@ class Pool:
     def _grant(self, ticket: Ticket, grant: Connection | Grant) -> None:
         ticket.grant = grant
         self._bells.append(ticket.waiter)
-
-    # -- without the lock ------------------------------------------------------------------
-
-    def _ring(self) -> None:
-        """Wake whoever was granted something: a wake may write to a descriptor."""
-        while self._bells:
-            try:
-                bell = self._bells.pop()
-            except IndexError:  # another thread was faster
-                return
-            bell.wake()

@@ -1,4 +1,4 @@
-"""What a call asks of the pool, and what it may be given."""
+"""What a call asks of the pool, what it may be given, and how it is woken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outlast.http.message import Route
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
 
-__all__ = ["PLACE", "Grant", "PoolLimits", "Ticket", "Want"]
+__all__ = ["PLACE", "Bells", "Grant", "PoolLimits", "Ticket", "Want"]
 
 
 class Grant(Enum):
@@ -59,3 +59,18 @@ class Ticket:
         if self.refuse is None or connection.route != self.route:
             return False
         return connection.address not in self.refuse
+
+
+class Bells(list[Waiter]):
+    """Of whoever was granted something."""
+
+    __slots__ = ()
+
+    def ring(self) -> None:
+        """Wake them all. Not under the pool's lock: a wake may write to a descriptor."""
+        while self:
+            try:
+                bell = self.pop()
+            except IndexError:  # another thread was faster
+                return
+            bell.wake()

@@ -6,105 +6,27 @@ from that moment on, awake or not: one that is cancelled then gives it on. An en
 nothing is counted is forgotten, unless it has found a limit of its own.
 
 On HTTP/1.1 a request has a connection for itself, so that a limit on connections limits the
-requests in flight too, and they wait in line for it. Requests that are refused, and endpoints that
-are passed over because they are full, are told as events: those once, until a place is free again.
+requests in flight too, and they wait in line for it. Where a seat is no promise of a connection
+(HTTP/2, or another transport has them all) there is a second line, for connections: the first of
+it is called whenever one may have come free, and looks for itself. Requests that are refused, and
+endpoints that are passed over because they are full, are told as events: those once, until a place
+is free again.
 
 Thread-safe; nothing here waits, and no event is told, nobody woken, under the lock.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 
 from outlast import events
 from outlast.core.circuit import Circuit, CircuitLimits, Entry
 from outlast.net.address import Address
 from outlast.net.seam import Waiter
+from outlast.service.doors import Berth, Counts, Door, Full, Seat, Stand
 
-__all__ = ["Berth", "Circuits", "Full", "Seat"]
-
-
-@dataclass(frozen=True, slots=True)
-class Full:
-    """Nobody takes it: who would have had to, and why not."""
-
-    address: Address
-    why: str
-
-
-class _Door:
-    """One endpoint's."""
-
-    __slots__ = ("address", "circuit", "line", "told")
-
-    def __init__(self, address: Address, limits: CircuitLimits) -> None:
-        self.address = address
-        self.circuit = Circuit(limits)
-        self.line: deque[Seat] = deque()
-        self.told = False  # that it is full
-
-    @property
-    def unused(self) -> bool:
-        circuit = self.circuit
-        return not (circuit.in_flight or circuit.waiting or circuit.connections)
-
-
-class Seat:
-    """One request at one endpoint: in flight (`inside`), or in line. Whoever holds it leaves, once;
-    a second time does nothing. `waiter`: woken when it is let in; None if it never waited."""
-
-    __slots__ = ("_circuits", "_door", "address", "inside", "refused", "seconds", "waiter")
-
-    def __init__(self, circuits: Circuits, door: _Door, waiter: Waiter | None) -> None:
-        self._circuits: Circuits | None = circuits
-        self._door = door
-        self.address = door.address
-        self.waiter = waiter
-        self.inside = waiter is None
-        self.seconds: float | None = None  # from its first byte to its response's head
-        self.refused = False  # by an answer or a silence that means too much work
-
-    @property
-    def why(self) -> str:
-        """What it waits for, in words."""
-        return self._door.circuit.why()
-
-    def leave(self, now: float) -> None:
-        """The request is over, or is not wanted any more."""
-        circuits, self._circuits = self._circuits, None
-        if circuits is not None:
-            circuits.leave(self, self._door, now)
-
-
-class Berth:
-    """One connection that counts at an endpoint, or the dial of it. As `Seat`."""
-
-    __slots__ = ("_circuits", "_door")
-
-    def __init__(self, circuits: Circuits, door: _Door) -> None:
-        self._circuits: Circuits | None = circuits
-        self._door = door
-
-    @property
-    def address(self) -> Address:
-        """The endpoint."""
-        return self._door.address
-
-    def move(self, address: Address) -> None:
-        """Another endpoint than the first has won the race: it counts there. There may be one too
-        many of them then."""
-        if self._circuits is not None and address != self._door.address:
-            self._door = self._circuits.move(self._door, address)
-
-    def leave(self) -> None:
-        """The connection is closed, or the dial has failed."""
-        circuits, self._circuits = self._circuits, None
-        if circuits is not None:
-            circuits.disconnected(self._door)
+__all__ = ["Circuits"]
 
 
 class Circuits:
@@ -114,7 +36,7 @@ class Circuits:
         self._target = target
         self._limits = limits
         self._lock = Lock()
-        self._doors: dict[Address, _Door] = {}
+        self._doors: dict[Address, Door] = {}
         self._busy: set[Address] = set()
 
     def renew(self) -> None:
@@ -139,11 +61,12 @@ class Circuits:
             return ()
         with self._lock:
             busy = frozenset(self._busy)
-            news = [door for door in map(self._doors.get, busy) if door and not door.told]
-            for door in news:
+            doors = [door for door in map(self._doors.get, busy) if door and not door.told]
+            for door in doors:
                 door.told = True
-        for door in news:
-            self._tell(door, now)
+            news = [door.full() for door in doors]
+        for full in news:
+            self._tell(full, now)
         return busy
 
     def enter(
@@ -160,12 +83,12 @@ class Circuits:
                 if entry is Entry.WAIT:
                     door.line.append(seat)
                 return seat
-            full = Full(door.address, door.circuit.why())
-        self._tell(door, now)
+            full = door.full()
+        self._tell(full, now)
         return full
 
-    def _chosen(self, order: Sequence[Address], alone: bool) -> _Door:
-        first: _Door | None = None
+    def _chosen(self, order: Sequence[Address], alone: bool) -> Door:
+        first: Door | None = None
         for address in order:
             door = self._door(address, alone)
             if not door.circuit.busy:
@@ -175,7 +98,7 @@ class Circuits:
         assert first is not None  # there are some
         return first
 
-    def leave(self, seat: Seat, door: _Door, now: float) -> None:
+    def leave(self, seat: Seat, door: Door, now: float) -> None:
         """See `Seat.leave`."""
         with self._lock:
             if seat.inside:
@@ -194,16 +117,53 @@ class Circuits:
 
     # -- connections -----------------------------------------------------------------------
 
-    def connect(self, order: Sequence[Address], now: float, *, alone: bool) -> Berth | Full:
-        """A dial begins, to the first of `order` that takes one more; `disconnected` follows."""
+    def connect(self, address: Address, *, alone: bool) -> Berth | Full:
+        """A dial begins, or a connection is kept, if the endpoint takes one more."""
         with self._lock:
-            doors = [self._door(address, alone) for address in order]
-            for door in doors:
-                if door.circuit.dialling():
-                    return Berth(self, door)
-            full = Full(doors[0].address, doors[0].circuit.why())
-        self._tell(doors[0], now)
-        return full
+            door = self._door(address, alone)
+            return Berth(self, door) if door.circuit.dialling() else door.full()
+
+    def line_up(self, address: Address, now: float, *, alone: bool) -> Stand | Full:
+        """A request that has a seat waits for a connection to an endpoint."""
+        with self._lock:
+            door = self._door(address, alone)
+            stand = Stand(self, door)
+            in_line = door.circuit.line_up()
+            if in_line:
+                door.stands.append(stand)
+            full = door.full()
+        if not in_line or stand.called:
+            self._tell(full, now)
+        return stand if in_line else full
+
+    def crowded(self, address: Address) -> bool:
+        """Whether anybody waits for a connection to an endpoint."""
+        door = self._doors.get(address)
+        return door is not None and bool(door.stands)
+
+    def park(self, stand: Stand, waiter: Callable[[], Waiter]) -> Waiter | None:
+        """What it waits on until it is called; None if it was, since this was asked last."""
+        with self._lock:
+            called, stand.called = stand.called, False
+            stand.waiter = None if called else waiter()
+            return stand.waiter
+
+    def stir(self, door: Door) -> None:
+        """See `Berth.stir`."""
+        with self._lock:
+            waiter = self._call(door)
+        if waiter is not None:
+            waiter.wake()
+
+    def step_out(self, stand: Stand, door: Door) -> None:
+        """See `Stand.leave`."""
+        with self._lock:
+            door.stands.remove(stand)
+            door.circuit.step_out()
+            waiter = self._call(door)
+            self._note(door)
+        if waiter is not None:
+            waiter.wake()
 
     def connectable(self, order: Sequence[Address]) -> Sequence[Address]:
         """Those of `order` to which one more connection may be opened."""
@@ -218,65 +178,83 @@ class Circuits:
             door.circuit.connections += 1
             return Berth(self, door)
 
-    def move(self, door: _Door, address: Address) -> _Door:
+    def move(self, door: Door, address: Address) -> Door:
         """See `Berth.move`."""
         with self._lock:
-            to = self._door(address, alone=False)
+            to = self._door(address, door.circuit.alone)
             to.circuit.connections += 1
-            door.circuit.disconnected()
-            self._note(door)
-            return to
+            waiter = self._disconnected(door)
+        if waiter is not None:
+            waiter.wake()
+        return to
 
-    def disconnected(self, door: _Door) -> None:
+    def disconnected(self, door: Door) -> None:
         """See `Berth.leave`."""
         with self._lock:
-            door.circuit.disconnected()
-            self._note(door)
+            waiter = self._disconnected(door)
+        if waiter is not None:
+            waiter.wake()
+
+    # -- for a look at it ------------------------------------------------------------------
+
+    def look(self) -> Callable[[Address], Counts]:
+        """What stands at each endpoint now."""
+        with self._lock:
+            counted = {address: door.counts() for address, door in self._doors.items()}
+        nothing = Counts(0, 0, 0, Circuit(self._limits).limit, "")
+        return lambda address: counted.get(address, nothing)
 
     # -- under the lock --------------------------------------------------------------------
 
-    def _door(self, address: Address, alone: bool) -> _Door:
+    def _door(self, address: Address, alone: bool) -> Door:
+        """Where HTTP/1.1 and HTTP/2 are both spoken to an endpoint, a seat is not a connection."""
         door = self._doors.get(address)
         if door is None:
-            door = self._doors[address] = _Door(address, self._limits_of(alone))
+            door = self._doors[address] = Door(address, self._limits, alone=alone)
+        if door.circuit.alone and not alone:
+            door.circuit.alone = False
+            if not door.circuit.busy:
+                self._free(door)
         return door
 
-    def _limits_of(self, alone: bool) -> CircuitLimits:
-        limits = self._limits
-        if not alone or limits.connections is None:
-            return limits
-        if limits.in_flight is not None and limits.in_flight <= limits.connections:
-            return limits
-        return dataclasses.replace(limits, in_flight=limits.connections)
+    def _disconnected(self, door: Door) -> Waiter | None:
+        door.circuit.disconnected()
+        self._note(door)
+        return self._call(door)
 
-    def _note(self, door: _Door) -> None:
+    @staticmethod
+    def _call(door: Door) -> Waiter | None:
+        """The first who waits for a connection may look. Returns whom to wake."""
+        if not door.stands:
+            return None
+        door.stands[0].called = True
+        return door.stands[0].waiter
+
+    def _note(self, door: Door) -> None:
         """Its counts have changed."""
         if self._doors.get(door.address) is not door:  # of before a fork
             return
         if door.circuit.busy:
             self._busy.add(door.address)
             return
-        self._busy.discard(door.address)
-        door.told = False
+        self._free(door)
         if door.unused and self._limits.adaptive is None:
             del self._doors[door.address]
 
+    def _free(self, door: Door) -> None:
+        self._busy.discard(door.address)
+        door.told = False
+
     # -- without the lock ------------------------------------------------------------------
 
-    def _tell(self, door: _Door, now: float) -> None:
-        if not events.wanted(events.CircuitOpen):
-            return
-        limits, circuit = self._limits, door.circuit
-        limit = circuit.limit
-        if not circuit.busy or limit is None:
-            what, most = "connections", limits.connections or 0
-        elif circuit.full and limits.waiting:
-            what, most = "waiting", limits.waiting
-        elif limit == limits.in_flight:
-            what, most = "in_flight", limit
-        else:
-            what, most = ("adaptive" if limits.adaptive else "connections"), limit
-        where = str(door.address)
-        events.emit(
-            events.CircuitOpen(at=now, target=self._target, address=where, limit=what, most=most)
-        )
+    def _tell(self, full: Full, now: float) -> None:
+        if events.wanted(events.CircuitOpen):
+            events.emit(
+                events.CircuitOpen(
+                    at=now,
+                    target=self._target,
+                    address=str(full.address),
+                    limit=full.limit,
+                    most=full.most,
+                )
+            )

@@ -1,7 +1,9 @@
-"""Who holds connections to the endpoints of a target, and how many: for a look at them.
+"""Who holds connections to the endpoints of a target: for a look at them, and to make room.
 
-Each transport has a pool of its own; a snapshot has the sums. Whoever holds connections joins with
-a function that counts them; that keeps nobody alive. Thread-safe; refuses to count under its lock.
+Each transport has a pool of its own; a snapshot has the sums, and circuit limits hold for all of
+them together, so that an idle connection of one gives way to a request of another. Whoever holds
+connections joins with the functions that are asked; that keeps nobody alive. Thread-safe; refuses
+to ask anybody under its lock.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import Any, NamedTuple
 
 from outlast.net.address import Address
 from outlast.net.seam import Network
+from outlast.service.circuits import Circuits
 from outlast.service.service import Service
 
-__all__ = ["Holding", "Sums", "holdings", "join"]
+__all__ = ["Books", "Holding", "Sums", "holdings", "join", "make_room"]
 
 
 class Holding(NamedTuple):
@@ -29,27 +32,43 @@ class Holding(NamedTuple):
 
 Sums = dict[tuple[Service, Address], tuple[int, int]]  # open ones, and idle of them
 
-_joined: weakref.WeakKeyDictionary[Any, tuple[Network, Callable[[Any], Iterable[Holding]]]] = (
-    weakref.WeakKeyDictionary()
-)
+
+class Books(NamedTuple):
+    """What a holder is asked, itself the first argument. `held`: for its connections. `give_up`:
+    to close an idle one to an endpoint that counts in these circuits; whether it had any."""
+
+    held: Callable[[Any], Iterable[Holding]]
+    give_up: Callable[[Any, Circuits, Address], bool]
+
+
+_joined: weakref.WeakKeyDictionary[Any, tuple[Network, Books]] = weakref.WeakKeyDictionary()
 _lock = Lock()
 
 
-def join(holder: Any, network: Network, count: Callable[[Any], Iterable[Holding]]) -> None:
-    """`count(holder)` is asked for its connections on `network`, as long as `holder` lives."""
+def join(holder: Any, network: Network, books: Books) -> None:
+    """`holder` is asked for its connections on `network`, as long as it lives."""
     with _lock:
-        _joined[holder] = network, count
+        _joined[holder] = network, books
+
+
+def _asked(network: Network) -> list[tuple[Any, Books]]:
+    with _lock:
+        return [(each, books) for each, (where, books) in _joined.items() if where is network]
+
+
+def make_room(network: Network, circuits: Circuits, address: Address) -> bool:
+    """Have somebody close an idle connection to an endpoint; False if there is none."""
+    return any(books.give_up(each, circuits, address) for each, books in _asked(network))
 
 
 def holdings(network: Network) -> Sums | None:
     """The connections that there are on a network now; None if nobody counts any."""
-    with _lock:
-        asked = [(each, count) for each, (where, count) in _joined.items() if where is network]
+    asked = _asked(network)
     if not asked:
         return None
     sums: Sums = {}
-    for holder, count in asked:
-        for service, address, rests in count(holder):
+    for holder, books in asked:
+        for service, address, rests in books.held(holder):
             held, idle = sums.get((service, address), (0, 0))
             sums[service, address] = held + 1, idle + rests
     return sums

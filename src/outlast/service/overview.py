@@ -7,6 +7,7 @@ instant apart. Refuses to wait: each target's lock is held for the copying alone
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from outlast.core.endpoint import Endpoint
 from outlast.core.health import Standing
@@ -14,6 +15,7 @@ from outlast.net.address import Address
 from outlast.net.kernel import kernel
 from outlast.net.seam import Network
 from outlast.service.checks import ActiveChecks
+from outlast.service.doors import Counts
 from outlast.service.holdings import Sums, holdings
 from outlast.service.service import Service
 from outlast.service.snapshot import EndpointSnapshot, Snapshot, TargetSnapshot
@@ -35,8 +37,10 @@ def snapshot(network: Network | None = None) -> Snapshot:
 
 
 def _target(service: Service, now: float, sums: Sums | None) -> TargetSnapshot:
+    circuits = service.circuits
+    counts = None if circuits is None else circuits.look()
     endpoints = service.look(
-        lambda roster: tuple(_endpoint(service, each, now, sums) for each in roster)
+        lambda roster: tuple(_endpoint(service, each, now, sums, counts) for each in roster)
     )
     return TargetSnapshot(
         target=service.target.text,
@@ -50,7 +54,11 @@ def _target(service: Service, now: float, sums: Sums | None) -> TargetSnapshot:
 
 
 def _endpoint(
-    service: Service, each: Endpoint[Address], now: float, sums: Sums | None
+    service: Service,
+    each: Endpoint[Address],
+    now: float,
+    sums: Sums | None,
+    counts: Callable[[Address], Counts] | None,
 ) -> EndpointSnapshot:
     health, member = each.health, each.member
     out = health.standing is not Standing.IN
@@ -58,6 +66,7 @@ def _endpoint(
     held = idle = None
     if sums is not None:
         held, idle = sums.get((service, each.key), (0, 0))
+    limited = None if counts is None else counts(each.key)
     return EndpointSnapshot(
         address=str(each.key),
         standing=health.standing.value,
@@ -78,6 +87,10 @@ def _endpoint(
         check_why=why,
         connections=held,
         idle=idle,
+        in_flight=limited and limited.in_flight,
+        waiting=limited and limited.waiting,
+        limit=limited and limited.limit,
+        full=limited.full if limited else "",
     )
 
 

@@ -28,6 +28,8 @@ class EndpointSnapshot:
     is 0.1 to 1.0. `suspect`: the kernel has evidence against it. `last_success`: None for never.
     `check`: what the active check found, "up", "down" or "" (none has ended), and `check_why` in
     words. `connections`: open, idle ones included, and `idle` of them; None where nobody counts.
+    Under circuit limits, else None: `in_flight`, requests that count, of at most `limit` (None for
+    any number), and `waiting`, those in line. `full`: the limits that are reached, in words.
     """
 
     address: str
@@ -49,6 +51,10 @@ class EndpointSnapshot:
     check_why: str = ""
     connections: int | None = None
     idle: int | None = None
+    in_flight: int | None = None
+    waiting: int | None = None
+    limit: int | None = None
+    full: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +184,13 @@ def _notes(each: EndpointSnapshot) -> str:
     if each.connections is not None:
         idle = "" if each.idle is None else f" ({each.idle} idle)"
         notes.append(f"{each.connections} connection{'s' * (each.connections != 1)}{idle}")
+    if each.in_flight:
+        most = "" if each.limit is None else f" of {each.limit}"
+        notes.append(f"{each.in_flight}{most} in flight")
+    if each.waiting:
+        notes.append(f"{each.waiting} waiting")
+    if each.full:
+        notes.append(f"full: {each.full}")
     return "; ".join(notes)
 
 
