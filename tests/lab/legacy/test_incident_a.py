@@ -17,6 +17,7 @@ from tests.lab.legacy import ways
 from tests.lab.legacy.incident import Outage, outlive
 from tests.lab.legacy.met import CUT, SLOWEST, Met, broken
 from tests.lab.legacy.rows import BRIEF, ROWS, WAYS, Row, rows_of
+from tests.lab.legacy.table import record
 
 pytestmark = pytest.mark.incident("A")
 
@@ -42,10 +43,12 @@ def held(
         name = f"{way}: {row.name}"
         with subtests.test(name):
             if (reason := lacking[name]) is not None:
+                record(way, row.name, reason, outage.workers)
                 pytest.skip(f"{name}: {reason}")
             met = found[name]
             assert isinstance(met, Met), met
             figures(met.figures())
+            record(way, row.name, met, outage.workers)
             if way != "bare":
                 assert not broken(met, outage.workers), met.explain()
     bare = [met for met in found.values() if isinstance(met, Met) and met.name.startswith("bare:")]

@@ -1,0 +1,103 @@
+"""The figures of a whole run as the two tables of docs/legacy-figures.md.
+
+OUTLAST_LEGACY_RECORD=FILE make legacy; python -m tests.lab.legacy.table FILE
+
+Each row of the run adds a JSON line to FILE; this prints Markdown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.lab.legacy.met import Met
+from tests.lab.legacy.rows import ROWS, WAYS
+
+__all__ = ["main", "record"]
+
+_PLACE = "OUTLAST_LEGACY_RECORD"
+
+
+def record(way: str, name: str, met: Met | str, workers: int) -> None:
+    """Add what a row met to the file, if one is wanted; a text is why there is nothing."""
+    place = os.environ.get(_PLACE)
+    if place is None:
+        return
+    told: dict[str, Any] = {"way": way, "row": name}
+    if isinstance(met, Met):
+        told |= {
+            "new": met.new,
+            "workers": workers,
+            "calls": len(met.after),
+            "errors": len(met.errors),
+            "hung": len(met.hung),
+            "p99": met.percentile(0.99),
+            "slowest": met.percentile(1.0),
+            "cut": max((call.end for call in met.cut), default=None),
+            "cut_errors": sum(bool(call.error) for call in met.cut),
+        }
+    else:
+        told["missing"] = met
+    with Path(place).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(told) + "\n")
+
+
+def main(path: str) -> None:
+    """Print both tables."""
+    cells: dict[tuple[str, str], str] = {}
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        told = json.loads(line)
+        cells[told["row"], told["way"]] = _cell(told)
+    for new, title in ((True, "A new connection for each call"), (False, "Pooled connections")):
+        _say(
+            f"### {title}", "", f"| program | {' | '.join(WAYS)} |", "|---" * (len(WAYS) + 1) + "|"
+        )
+        for row in ROWS:
+            if row.new == new:
+                found = [cells.get((row.name, way), "") for way in WAYS]
+                _say(f"| {row.name.rpartition(', ')[0]} | {' | '.join(found)} |")
+        _say("")
+
+
+def _cell(told: dict[str, Any]) -> str:
+    if "missing" in told:
+        return f"not run: {told['missing']}"
+    if told["way"] == "bare":
+        return _bare(told)
+    parts = []
+    if told["cut"] is not None:
+        parts.append(f"cut at {told['cut']:.1f} s, {told['cut_errors']} errors")
+    if told["hung"]:
+        parts.append(f"**{told['hung']} hung**")
+    errors = f"**{told['errors']} errors**" if told["errors"] else "0 errors"
+    parts.append(f"{errors} in {told['calls']}, p99 {_time(told['p99'])}")
+    parts.append(f"slowest {_time(told['slowest'])}")
+    return "; ".join(parts)
+
+
+def _bare(told: dict[str, Any]) -> str:
+    parts = []
+    if told["hung"]:
+        parts.append(f"{told['hung']} of {told['workers']} workers hung")
+    errors = told["errors"] + told["cut_errors"]
+    if errors:
+        parts.append(f"{errors} errors")
+    slowest = max(told["slowest"], told["cut"] or 0.0)
+    if not parts or slowest > 1.0:
+        parts.append(f"slowest {_time(slowest)}")
+    return ", ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1.0 else f"{seconds:.1f} s"
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
