@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KEEPALIVE_ON", "Dialler", "carry_report"]
 
+NOWHERE = "outlast.invalid:1"  # so that only what is mapped is in scope (RFC 6761, section 6.4)
 _ON = next(iter(keepalive_options(Keepalive())))
 KEEPALIVE_ON = _ON.level, int(_ON.number or 0)  # what switches keepalive on
 
@@ -70,7 +71,7 @@ class Dialler:
         network: Network | None = None,
     ) -> None:
         _check(targets, policy)
-        self._scope = parse_scope(targets=targets)
+        self._scope = parse_scope([NOWHERE], targets=targets)
         self._policy = Policy() if policy is None else policy
         self._network = kernel() if network is None else network
 
@@ -80,9 +81,13 @@ class Dialler:
         fields = current_override()
         return self._policy.merged(fields) if fields else self._policy
 
+    def mapped(self, host: str, port: int) -> Target | None:
+        """The target that stands behind a host and port; None where `targets` says nothing."""
+        return self._scope.target_for(host, port)
+
     def target(self, host: str, port: int) -> Target:
         """Where the endpoints of a host and port come from."""
-        return self._scope.target_for(host, port) or target_of(host, port)
+        return self.mapped(host, port) or target_of(host, port)
 
     # -- dialling ------------------------------------------------------------------------------
 
@@ -95,6 +100,7 @@ class Dialler:
         source: tuple[str, int] | None = None,
         options: Iterable[SocketOption] = (),
         nodelay: bool = True,
+        target: Target | None = None,
     ) -> socket.socket:
         """A connected socket, non-blocking, watched by the policy.
 
@@ -102,6 +108,7 @@ class Dialler:
         source: local (address, port) to bind.
         options: what setsockopt takes, set before connecting and never touched by us.
         nodelay: set TCP_NODELAY, unless `options` say otherwise.
+        target: in place of the one behind the host and port.
 
         Raises TimeoutError at the limit, else the OSError kind of the most telling dial, with
         `.report`; ValueError for what is malformed.
@@ -109,7 +116,7 @@ class Dialler:
         policy = self.policy
         report = Report(self._network.now())
         plan = _plan(policy, source, tuple(options), nodelay=nodelay)
-        request = self._request(host, port, policy, limit, plan)
+        request = self._request(target or (host, port), policy, limit, plan)
         outcome = run_sync(self._network, reach(self._network, request, report))
         return self._handed(outcome, policy, report)
 
@@ -122,12 +129,13 @@ class Dialler:
         source: tuple[str, int] | None = None,
         options: Iterable[SocketOption] = (),
         nodelay: bool = True,
+        target: Target | None = None,
     ) -> socket.socket:
         """See `dial`. A cancellation ends every dial at once."""
         policy = self.policy
         report = Report(self._network.now())
         plan = _plan(policy, source, tuple(options), nodelay=nodelay)
-        request = self._request(host, port, policy, limit, plan)
+        request = self._request(target or (host, port), policy, limit, plan)
         outcome = await run_async(self._network, reach(self._network, request, report))
         return self._handed(outcome, policy, report)
 
@@ -148,16 +156,17 @@ class Dialler:
 
     def _request(
         self,
-        host: str,
-        port: int,
+        where: Target | tuple[str, int],
         policy: Policy,
         limit: float | None,
         plan: SocketPlan,
     ) -> DialRequest:
-        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        bare, port = read_address((bare, port))
+        if not isinstance(where, Target):
+            host, port = read_address(where)
+            bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+            where = self.target(bare, port)
         bound = None if limit is None else seconds(limit, "timeout")
-        return dial_request(self._network, self.target(bare, port), policy, limit=bound, plan=plan)
+        return dial_request(self._network, where, policy, limit=bound, plan=plan)
 
     def _handed(self, outcome: Won | DialError, policy: Policy, report: Report) -> socket.socket:
         if isinstance(outcome, DialError):
