@@ -1,0 +1,388 @@
+"""One connect of the program's, from its call to its outcome.
+
+The first dial is made on the program's own socket, so that nothing is replaced while all is well.
+If it is silent for longer than the target's attempt delay, or fails, a race of further dials begins
+beside it, and whichever stands first is the connection. A blocking call waits for that. A
+non-blocking one is answered EINPROGRESS at once; if a further dial wins, the program's own socket
+is shut so that whoever polls it wakes, and as the program asks for the outcome (SO_ERROR, or
+connect again) the winner is put in its place: a descriptor can be replaced only while its owner
+waits in a call that the filter tells of.
+
+Decides nothing of the race (`core.race`) and nothing of which connects are ours (`supervisor`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import logging
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from outlast.core.report import Report
+from outlast.net.dial import DialError
+from outlast.shims.run import calls
+from outlast.shims.run.aim import Aimed, Place, Tools
+from outlast.shims.run.notices import Notice
+from outlast.shims.run.own_dial import (
+    CLOSED,
+    GONE,
+    PENDING,
+    begin_dial,
+    disconnect,
+    patience,
+    state_of,
+)
+from outlast.shims.run.processes import Task, cookie_of
+from outlast.shims.run.racing import Aim, alike_plan, race
+
+__all__ = ["Connect"]
+
+log = logging.getLogger("outlast")
+
+HELD = 1.0  # seconds that a question for the outcome may wait where the own dial has failed
+KEPT = 60.0  # seconds that a winner waits for a program that does not ask
+LOOK = 0.25  # seconds between two looks at a socket whose outcome nobody tells
+# What another dial meets that the program's own would meet: its call may end with it.
+REMOTE = {
+    *(errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH),
+    *(errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN),
+}
+
+
+class Connect:
+    """See the module. `ended` is called once, when nothing is left to be done. One owner."""
+
+    def __init__(
+        self, tools: Tools, place: Place, aimed: Aimed, ended: Callable[[Connect], None]
+    ) -> None:
+        self.place = place
+        self._tools = tools
+        self._aimed = aimed
+        self._ended: Callable[[Connect], None] | None = ended
+        self._started = tools.world.now()
+        self._report = Report(self._started)
+        self._source: tuple[str, int] | None = None
+        self._port = 0
+        self._own: socket.socket | None = None  # as long as a blocking call waits on it
+        self._waiting: list[Notice] = []  # connects that wait for the outcome
+        self._asking: list[Notice] = []  # questions for it
+        self._good = 0  # what a connect that waits is told when all is well
+        self._error = 0  # of the own dial
+        self._race: asyncio.Task[None] | None = None
+        self._raced = False
+        self._winner: socket.socket | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    # -- the program's calls ---------------------------------------------------------------
+
+    def begin(self, notice: Notice, sock: socket.socket) -> None:
+        """The first call. `sock`: the program's own; it is given back from here."""
+        blocking = not fcntl.fcntl(sock, fcntl.F_GETFL) & os.O_NONBLOCK
+        dial = begin_dial(sock, self._aimed.raw, blocking=blocking)
+        self._source, self._port = dial.source, dial.port
+        self._good = 0 if blocking else errno.EINPROGRESS
+        if dial.code == errno.EINPROGRESS:
+            if self._aimed.raw is not None and not blocking:
+                self._tools.listener.answer(notice, errno.EINPROGRESS)
+                sock.close()
+            else:
+                self._wait_on(notice, sock)
+            if self._ended is not None and not self._raced:
+                self._at("look", self._delay(), self._look)
+            return
+        self._tools.listener.answer(notice, dial.code)
+        with sock:
+            if dial.code:
+                self._over(f"{os.strerror(dial.code)}, at once")
+            elif state_of(sock) == CLOSED:
+                self._over("left to TCP fast open, which connects with the first bytes")
+            else:
+                self._stands(sock)
+
+    def ask(self, notice: Notice, task: Task, sock: socket.socket, *, connecting: bool) -> None:
+        """A later call about the same socket; `connecting`: connect again, else SO_ERROR."""
+        blocking = not fcntl.fcntl(sock, fcntl.F_GETFL) & os.O_NONBLOCK
+        if connecting and blocking and self._winner is None:
+            self._good = 0
+            self._wait_on(notice, sock)
+            return
+        with sock:
+            state = state_of(sock)
+            if self._winner is not None:
+                self._asking.append(notice)
+                self._replace(task, sock, self._winner)
+            elif state == CLOSED and self._may_race():
+                self._asking.append(notice)
+                self._at("asking", HELD, self._stop_asking)
+                self._begin_race(sock)
+            else:
+                if state not in (CLOSED, PENDING):
+                    self._stands(sock)
+                self._tools.listener.let(notice)
+
+    def cancel(self) -> None:
+        """The supervision ends: the kernel is left with all."""
+        self._over("")
+
+    def _wait_on(self, notice: Notice, sock: socket.socket) -> None:
+        self._waiting.append(notice)
+        if self._own is not None:
+            sock.close()
+            return
+        self._own = sock
+        if self._aimed.raw is None:
+            self._begin_race(sock)
+            return
+        limit = patience(sock)
+        if limit:
+            self._at("limit", limit, self._out_of_time)
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT)
+        if poll.poll(0):  # to loopback, and to whatever answers within microseconds
+            self._writable()
+        else:
+            self._tools.loop.add_writer(sock.fileno(), self._writable)
+
+    # -- the own dial ----------------------------------------------------------------------
+
+    def _delay(self) -> float:
+        """Seconds until further dials join."""
+        now, memory = self._tools.world.now(), self._aimed.service.memory
+        address = self._aimed.address
+        if address is None or memory.leads_nowhere(address, self._port, now):
+            return 0.0
+        own = self._tools.policy.attempt_delay
+        return memory.figures()[0] if own is None else own
+
+    def _writable(self) -> None:
+        """The own dial has ended, well or not."""
+        own = self._own
+        assert own is not None
+        self._tools.loop.remove_writer(own.fileno())
+        if state_of(own) == CLOSED:
+            self._error = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if self._may_race() and (not self._error or self._error in REMOTE):
+                self._begin_race(own)
+            else:
+                self._fail(self._error or errno.ECONNREFUSED)
+            return
+        assert self._aimed.raw is not None
+        calls.connect(own.fileno(), self._aimed.raw)  # the kernel notes that it is over
+        self._stands(own)
+
+    def _look(self) -> None:
+        """How is the own dial? The program's socket is borrowed for that, if no call waits."""
+        self._waiting = [each for each in self._waiting if self._tools.listener.valid(each)]
+        if self._own is not None and not self._waiting:  # a signal has ended the call
+            self._let_go()
+        sock = self._borrowed()
+        if sock is None:
+            self._over("closed by the program before it was connected")
+            return
+        try:
+            state = state_of(sock)
+            if state not in (CLOSED, PENDING):
+                self._stands(sock)
+            elif self._may_race():
+                self._begin_race(sock)
+            elif self._is_up(state):
+                self._over("not connected: left to the kernel")
+        finally:
+            if sock is not self._own:
+                sock.close()
+        if self._ended is not None:
+            self._at("look", LOOK, self._look)
+
+    def _borrowed(self) -> socket.socket | None:
+        """The program's socket; None if it is not there any more."""
+        if self._own is not None:
+            return self._own
+        try:
+            sock = self.place.task.borrow(self.place.number)
+        except OSError:
+            return None
+        if cookie_of(sock) == self.place.cookie:
+            return sock
+        sock.close()
+        return None
+
+    def _let_go(self) -> None:
+        if self._own is not None:
+            self._tools.loop.remove_writer(self._own.fileno())
+            self._own.close()
+            self._own = None
+
+    def _out_of_time(self) -> None:
+        """SO_SNDTIMEO has passed: the call ends as it does in the kernel, the dial goes on."""
+        for notice in self._waiting:
+            self._tools.listener.answer(notice, errno.EINPROGRESS)
+        self._waiting = []
+        self._let_go()
+
+    # -- further dials ---------------------------------------------------------------------
+
+    def _may_race(self) -> bool:
+        """Whether further dials are under way, or may begin."""
+        return self._race is not None or not self._raced
+
+    def _begin_race(self, sock: socket.socket) -> None:
+        if self._raced:
+            return
+        self._raced = True
+        why = self._tools.likeness.apart(self.place.task, sock)
+        left = self._started + self._tools.policy.connect_timeout - self._tools.world.now()
+        if why or left <= 0:
+            self._report.note(why)
+            self._lost(None)
+            return
+        plan = alike_plan(sock, self._source)
+        aim = Aim(self._aimed.target, self._tools.policy, left, sock.family, plan)
+        self._race = self._tools.loop.create_task(self._run(aim))
+
+    async def _run(self, aim: Aim) -> None:
+        try:
+            outcome = await race(self._tools.world, aim, self._report)
+        except Exception as error:
+            log.exception("a race for %s has failed", self._aimed.words)
+            outcome = DialError(str(error), timed_out=False, cause=error)
+        self._race = None
+        if isinstance(outcome, DialError):
+            self._lost(outcome)
+        else:
+            self._won(outcome.stream.detach())
+
+    def _won(self, new: socket.socket) -> None:
+        sock = self._borrowed()
+        state = GONE if sock is None else state_of(sock)
+        if sock is not None and state not in (CLOSED, PENDING):
+            new.close()
+            self._stands(sock)
+        elif sock is None:
+            new.close()
+            self._over("closed by the program before it was connected")
+        else:
+            self._blame()
+            self._winner = new
+            if self._waiting or self._asking:
+                self._replace(self.place.task, sock, new)
+            if self._ended is not None:  # nobody waits: whoever polls is to ask
+                self._at("kept", KEPT, lambda: self._over("the program did not ask for it"))
+                if state == PENDING:
+                    sock.shutdown(socket.SHUT_RDWR)
+        if sock is not None and sock is not self._own:
+            sock.close()
+
+    def _lost(self, error: DialError | None) -> None:
+        """No further dial stands."""
+        asked, self._asking = self._asking, []
+        for notice in asked:
+            self._tools.listener.let(notice)
+        if error is not None:
+            self._report.note(f"no other dial was answered: {error}")
+        if not self._waiting:
+            if asked:
+                self._over(f"failed after {self._milliseconds()}")
+            return
+        code = 0 if error is None else error.errno or 0
+        if self._error or self._aimed.raw is None:
+            self._fail(code or self._error or errno.ETIMEDOUT)
+        elif code in REMOTE:
+            self._fail(code)
+
+    def _is_up(self, state: int) -> bool:
+        """Whether nothing more can be done for a connect that no call waits for."""
+        if self._waiting or self._winner is not None:
+            return False
+        late = self._tools.world.now() - self._started > self._tools.policy.connect_timeout
+        return state == CLOSED or late
+
+    def _blame(self) -> None:
+        """The own dial was silent while another one was answered."""
+        address, now = self._aimed.address, self._tools.world.now()
+        if address is None or self._error:
+            return
+        if self._port:
+            self._aimed.service.memory.silent(address, self._port, now)
+
+    # -- endings ---------------------------------------------------------------------------
+
+    def _replace(self, task: Task, old: socket.socket, new: socket.socket) -> None:
+        """Put the winner in the place of the program's own, and let the program go on."""
+        for notice in (*self._waiting, *self._asking):
+            number = notice.arguments[0]
+            try:
+                placed = self._tools.placer.place(notice, task, number, self.place.inode, new)
+            except OSError as error:
+                self._over(f"another dial has won, and cannot take its place: {error}")
+                return
+            if placed is None:  # it waits no longer
+                continue
+            self._let_go()
+            old.close()  # an epoll that knows it would tell of its end
+            if not self._good and self._aimed.raw is not None:
+                calls.connect(new.fileno(), self._aimed.raw)
+            for each in self._waiting:
+                self._tools.listener.answer(each, self._good)
+            self._waiting = []
+            self._tools.watching.add(task, number, cookie_of(new), self._aimed.words)
+            self._over(f"connected in {self._milliseconds()} by another dial, {placed}")
+            return
+
+    def _stands(self, sock: socket.socket) -> None:
+        """The own dial has won."""
+        self._aimed.learn(sock, self._tools.world.now(), self._started)
+        for notice in self._waiting:
+            self._tools.listener.answer(notice, 0)
+        self._waiting = []
+        place = self.place
+        self._tools.watching.add(place.task, place.number, place.cookie, self._aimed.words)
+        self._over(f"connected in {self._milliseconds()}, on its own socket")
+
+    def _fail(self, code: int) -> None:
+        """Every dial has failed: the program's socket is as after a failed connect."""
+        if self._own is not None:
+            disconnect(self._own)
+        for notice in self._waiting:
+            self._tools.listener.answer(notice, code)
+        self._waiting = []
+        self._over(f"{os.strerror(code)} after {self._milliseconds()}")
+
+    def _stop_asking(self) -> None:
+        for notice in self._asking:
+            self._tools.listener.let(notice)
+        self._asking = []
+
+    def _over(self, what: str) -> None:
+        """Nothing is left to be done. What still waits is the kernel's."""
+        ended, self._ended = self._ended, None
+        if ended is None:
+            return
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._race is not None:
+            self._race.cancel()
+        for notice in self._waiting:
+            self._tools.listener.let(notice)
+        self._stop_asking()
+        self._let_go()
+        if self._winner is not None:
+            self._winner.close()
+        ended(self)
+        if what:
+            self._aimed.explain(self._tools.explainer, self.place, what, self._report)
+
+    # -- time ------------------------------------------------------------------------------
+
+    def _at(self, name: str, seconds: float, then: Callable[[], Any]) -> None:
+        known = self._timers.pop(name, None)
+        if known is not None:
+            known.cancel()
+        self._timers[name] = self._tools.loop.call_later(seconds, then)
+
+    def _milliseconds(self) -> str:
+        return f"{(self._tools.world.now() - self._started) * 1e3:.1f} ms"

@@ -1,0 +1,138 @@
+"""The supervisor's process: between `outlast run` itself and the program, and the program's parent.
+
+It is a process of its own so that `outlast run` can end with the program while descendants go on
+under supervision, and so that a supervisor that is killed leaves somebody who answers (`front`). It
+is the parent, and adopts orphans, because Yama lets only ancestors look into a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+from typing import Any
+
+from outlast.shims.run import calls
+from outlast.shims.run.explain import Explainer
+from outlast.shims.run.launch import Child, Command, begin
+from outlast.shims.run.machine import Machine, Unsupported
+from outlast.shims.run.mender import Mender
+from outlast.shims.run.notices import Listener
+from outlast.shims.run.supervisor import Supervisor
+from outlast.shims.settings import Settings
+
+__all__ = ["LEFT_ALONE", "serve"]
+
+# Meant for the program: whoever sends them to the whole group does not mean to end the supervisor.
+LEFT_ALONE = (
+    *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1),
+    *(signal.SIGUSR2, signal.SIGALRM, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+)
+
+
+def serve(
+    machine: Machine,
+    command: Command,
+    settings: Settings,
+    explain: bool,
+    line: socket.socket,
+    last_id: mmap.mmap,
+) -> None:
+    """The process's life. Never returns."""
+    code = 1
+    try:
+        calls.stay_parent_of_orphans()
+        mender = Mender(machine)
+        try:
+            child = begin(machine, command)
+        except Unsupported as error:
+            tell(line, refused=str(error))
+            os._exit(0)
+        for number in LEFT_ALONE:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        asyncio.run(_supervise(machine, child, mender, settings, explain, line, last_id))
+        code = 0
+    except Exception as error:  # noqa: BLE001  the last word of a process
+        with contextlib.suppress(OSError):
+            tell(line, fault=f"{type(error).__name__}: {error}")
+    finally:
+        os._exit(code)
+
+
+def tell(line: socket.socket, **what: Any) -> None:
+    """One message to `front`."""
+    with contextlib.suppress(OSError):  # it has been killed
+        line.send(json.dumps(what).encode())
+
+
+async def _supervise(
+    machine: Machine,
+    child: Child,
+    mender: Mender,
+    settings: Settings,
+    explain: bool,
+    line: socket.socket,
+    last_id: mmap.mmap,
+) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.suppress(OSError):
+        socket.send_fds(line, [json.dumps({"started": child.pid}).encode()], [child.listener])
+    listener = Listener(child.listener)
+    listener.prefer_sync()
+    explainer = Explainer(wanted=explain)
+    supervisor = Supervisor(machine, listener, mender, settings, explainer, last_id)
+    if not await supervisor.destinations.first_look_up():
+        explainer.warn("not all names of the scope are known yet: their servers are slow")
+    loop = asyncio.get_running_loop()
+    parent = _Parent(child.pid, line, explain)
+    loop.add_signal_handler(signal.SIGCHLD, parent.reap)
+    child.go()
+    code = child.failed()
+    if code:
+        tell(line, failed=code)
+    _close_standard(0, 1)
+    parent.reap()
+    await supervisor.run()
+    parent.reap()
+
+
+class _Parent:
+    """Hears of the program's end and stops; buries orphans."""
+
+    def __init__(self, program: int, line: socket.socket, explain: bool) -> None:
+        self._program = program
+        self._line = line
+        self._explain = explain
+
+    def reap(self) -> None:
+        """Take in whatever has changed."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if pid != self._program:
+                continue
+            if os.WIFSTOPPED(status):
+                tell(self._line, stopped=os.WSTOPSIG(status))
+                continue
+            tell(self._line, status=status)
+            if not self._explain:
+                _close_standard(2)  # who reads it need not wait for what the program has left
+
+
+def _close_standard(*numbers: int) -> None:
+    """Put nothing in the place of standard files, so that no other file takes their numbers."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in numbers:
+        os.dup2(nothing, number)
+    os.close(nothing)

@@ -1,0 +1,127 @@
+"""Watches the program's connections, and ends those whose peer is dead.
+
+A connection that lasts longer than a moment is looked at every 2 s at the least, by the library's
+one watch (`net.sentry`): its socket is borrowed for microseconds, known by its cookie, and given
+back. One whose peer has owed an answer for nearly 11 s (`Policy.user_timeout`) is reset, so that
+whoever waits on it hears of it; a peer that lives and merely does not read is left alone. Idle
+connections are keepalive's business.
+
+Refuses to set a user timeout (see `tuning`), and to look at sockets that have left the process that
+opened them: they are found gone, and keepalive alone stands on them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Hashable
+
+from outlast.core.liveness import Sample
+from outlast.net.ending import end_at_once
+from outlast.net.kernel import KernelNetwork
+from outlast.net.link import own_link_is_up
+from outlast.net.options import Keepalive, read_keepalive
+from outlast.net.sentry import Sentry
+from outlast.net.tcpinfo import read_sample
+from outlast.policy import Policy
+from outlast.shims.run.processes import Processes, Task, cookie_of
+
+__all__ = ["HeldInProgram", "Watching"]
+
+SETTLED = 1.0  # seconds; most connections of programs that open many are closed by then
+UNSEEN = 2.0  # seconds that data may be in flight before a look finds it (core.liveness)
+
+
+class HeldInProgram:
+    """A socket of the program's; see `net.held.Held`."""
+
+    __slots__ = ("_number", "_task", "address", "gone", "key")
+
+    def __init__(self, task: Task, number: int, cookie: int, address: str) -> None:
+        self._task = task  # of the whole process
+        self._number = number
+        self.key: Hashable = cookie
+        self.address = address
+        self.gone = False
+
+    def _borrowed(self) -> socket.socket | None:
+        try:
+            sock = self._task.borrow(self._number)
+        except OSError:
+            self.gone = True
+            return None
+        if cookie_of(sock) != self.key:
+            sock.close()
+            self.gone = True
+            return None
+        return sock
+
+    def state(self) -> Sample | None:
+        """See `Stream.state`; None once it is gone."""
+        sock = self._borrowed()
+        if sock is None:
+            return None
+        with sock:
+            return read_sample(sock)
+
+    def linked(self) -> bool:
+        """See `Stream.linked`."""
+        sock = self._borrowed()
+        if sock is None:
+            return True
+        with sock:
+            return own_link_is_up(sock)
+
+    @property
+    def keepalive(self) -> Keepalive | None:
+        """See `Held`."""
+        sock = self._borrowed()
+        if sock is None:
+            return None
+        with sock, contextlib.suppress(OSError):
+            return read_keepalive(sock)
+        return None
+
+    def set_keepalive(self, keepalive: Keepalive) -> None:
+        """See `Held`: nobody says that an answer is awaited, so nothing is ever hurried."""
+
+    def limit(self, seconds: float) -> None:
+        """See `Held`: the figure is the watch's patience; on the socket stands no user timeout."""
+
+    def end(self) -> None:
+        """See `Held.end`."""
+        sock = self._borrowed()
+        if sock is not None:
+            with sock:
+                end_at_once(sock)
+
+
+class Watching:
+    """All of the program's connections. One owner; the looks are the library's own thread's."""
+
+    def __init__(self, world: KernelNetwork, processes: Processes, policy: Policy) -> None:
+        self._patience = max(1.0, policy.user_timeout - UNSEEN)
+        self._wanted = policy.watch and policy.user_timeout > 0
+        self._world = world
+        self._processes = processes
+        self._sentry = Sentry(world)
+        self._fresh: deque[tuple[float, Task, int, int, str]] = deque()
+
+    def add(self, task: Task, number: int, cookie: int, address: str) -> None:
+        """A connection stands. Raises nothing."""
+        if not self._wanted:
+            return
+        with contextlib.suppress(OSError):  # the process has ended
+            whole = self._processes.whole(task)
+            self._fresh.append((self._world.now() + SETTLED, whole, number, cookie, address))
+
+    def settle(self) -> None:
+        """Have those watched that have lasted; to be called now and then."""
+        now = self._world.now()
+        while self._fresh and self._fresh[0][0] <= now:
+            _, task, number, cookie, address = self._fresh.popleft()
+            held = HeldInProgram(task, number, cookie, address)
+            if held.state() is not None:
+                watched = self._sentry.take(self._world, held, self._patience)
+                watched.set(abort=True)
