@@ -14,6 +14,7 @@ from rich.console import Console
 
 import outlast
 from outlast.cli.demo import CannotRun, DemoSettings, run_demo
+from outlast.cli.forward import forward
 from outlast.cli.run import run_command
 
 __all__ = ["app"]
@@ -83,6 +84,9 @@ def demo(seconds: int, connections: str, network: str, output: Path) -> None:
         run_demo(DemoSettings(seconds, connections, network, output), Console(highlight=False))
     except CannotRun as error:
         raise click.ClickException(str(error)) from error
+
+
+app.add_command(forward)
 
 
 app.add_command(run_command)

@@ -41,7 +41,7 @@ class ReadySet(Generic[K]):
 
     def set(self, number: int, key: K, mask: int) -> None:
         """Take a descriptor in, or change what of it is interesting: READ, WRITE, both, or
-        nothing, when only its failure is told (and that only by epoll)."""
+        nothing, when only its failure is told (not on Windows, whose select cannot)."""
         self._entries[number] = _Entry(number, key, mask)
 
     def remove(self, number: int) -> None:
@@ -51,18 +51,22 @@ class ReadySet(Generic[K]):
     @property
     def interests(self) -> Sequence[Interest]:
         """What to wait for by the seam: ready when `look` has something to tell, or was rung."""
-        wanted: list[Any] = [(entry, entry.mask) for entry in self._entries.values() if entry.mask]
+        wanted: list[Any] = [(entry, entry.mask) for entry in self._entries.values()]
         return [*wanted, (_Bell(self._mouth.fileno()), READ)]
 
     def look(self) -> list[tuple[K, int]]:
         """Keys that are ready, and how: never waits. A ring is taken note of and not told."""
         self._silence()
         found: dict[_Entry[K], int] = {}
-        for bit in (READ, WRITE):
-            asked: list[Any] = [(each, bit) for each in self._entries.values() if each.mask & bit]
-            for entry in wait_in_thread(Wait(asked, -math.inf)):
+        for bit in (READ, WRITE, 0):
+            asked: list[Any] = [
+                (each, bit)
+                for each in self._entries.values()
+                if (each.mask & bit if bit else not each.mask)
+            ]
+            for entry in wait_in_thread(Wait(asked, -math.inf)) if asked else ():
                 known: Any = entry
-                found[known] = found.get(known, 0) | bit
+                found[known] = found.get(known, 0) | (bit or FAILED)
         return [(entry.key, mask) for entry, mask in found.items()]
 
     def ring(self) -> None:

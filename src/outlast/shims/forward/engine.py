@@ -88,13 +88,15 @@ class Engine:
     async def serve(self) -> None:
         """Until it was drained."""
         try:
-            while not (self._gate.closed and not self._passages):
-                self._obey()
-                self._open_gate()
+            while True:
                 happened = self._ready.look()
+                self._obey()  # after the look, which takes note of the ring that came with a wish
+                self._open_gate()
                 now = self._world.now()
                 for key, mask in happened:
                     self._dispatch(key, mask, now)
+                if self._gate.closed and not self._passages:
+                    return
                 await self._dials_or_time(waiting=not happened)
                 self._time_out()
         finally:
@@ -182,13 +184,13 @@ class Engine:
         passage, now = self._passages[number], self._world.now()
         self._gate.joined()
         if isinstance(outcome, BaseException):
-            self._leave(passage)
             self._news.fault(passage, outcome)
+            self._leave(passage)
             return
         found, report = outcome
         if isinstance(found, DialError):
-            self._leave(passage)
             self._news.unreached(passage, found, report)
+            self._leave(passage)
             return
         self._join(passage, found, report, now)
 
@@ -225,8 +227,8 @@ class Engine:
             if mask & FAILED and (error := failure(passage.sock(side))) is not None:
                 self._dials.cancel(passage.number)
                 self._gate.joined()
-                self._leave(passage)
                 self._news.gone(passage, f"the client has left: {error.strerror}")
+                self._leave(passage)
             return
         before = relay.failed
         passage.happened(side, mask, self._pipes, self._buffer, now)
@@ -243,8 +245,8 @@ class Engine:
         self._gate.left()
 
     def _end(self, passage: Passage, now: float) -> None:
+        self._news.ended(passage, now)  # before its peers can know
         self._leave(passage)
-        self._news.ended(passage, now)
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -49,6 +49,12 @@ class Counts:
         ended = self.unreached + self.gone + self.closed + self.failed + self.idle + self.cut
         return self.accepted - ended
 
+    def __str__(self) -> str:
+        told = {name: getattr(self, name) for name in self.__slots__}
+        up, down = told.pop("up"), told.pop("down")
+        parts = [f"{count} {name}" for name, count in told.items() if count or name == "accepted"]
+        return f"{', '.join(parts)}; {up} bytes up, {down} down"
+
 
 class News:
     """Tells, and counts. `explain` is called with text for people."""

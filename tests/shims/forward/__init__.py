@@ -1,0 +1,1 @@
+"""The forwarder: its decisions, its sockets, its command."""
