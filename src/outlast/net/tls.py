@@ -32,7 +32,17 @@ SIP = 256  # bytes of a handshake that are given to the session at a time
 class TlsStream:
     """A stream face over a TLS session; see `Stream`. One owner at a time."""
 
-    __slots__ = ("_ahead", "_arrived", "_broken", "_in", "_out", "_pending", "_raw", "session")
+    __slots__ = (
+        "_ahead",
+        "_arrived",
+        "_broken",
+        "_ended",
+        "_in",
+        "_out",
+        "_pending",
+        "_raw",
+        "session",
+    )
 
     def __init__(self, raw: Stream, context: ssl.SSLContext, name: str | None) -> None:
         self._raw = raw
@@ -41,6 +51,7 @@ class TlsStream:
         self._pending = b""
         self._arrived = b""  # in a handshake: what the session has not got yet
         self._ahead = b""  # what a look has read
+        self._ended = False  # the peer has said so
         self._broken: ssl.SSLError | None = None  # once wrong, OpenSSL may call the rest an end
         self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
 
@@ -126,14 +137,27 @@ class TlsStream:
 
     def recv(self, size: int) -> bytes | None:
         """See `Stream.recv`. An end without close_notify is an end: the framing above judges."""
-        data = self._read(size)
+        data = self._read(size) if self._holds() else None
         while data is None:
-            with contextlib.suppress(OSError):  # told to whoever sends; an answer may still come
-                self.flush()
+            if self._pending or self._out.pending:
+                with contextlib.suppress(OSError):  # told to whoever sends; an answer may yet come
+                    self.flush()
             if not self.take_in():
                 return None
             data = self._read(size)
         return data
+
+    def _holds(self) -> bool:
+        """Whether the session may have something to tell without more from below. To ask it costs
+        more: what has nothing raises."""
+        return bool(
+            self._in.pending
+            or self._ahead
+            or self._in.eof
+            or self._ended
+            or self._broken is not None
+            or self.session.pending()
+        )
 
     def _read(self, size: int) -> bytes | None:
         """What has been taken in, over as many records as there are; None if there is nothing.
@@ -151,13 +175,17 @@ class TlsStream:
             except ssl.SSLWantReadError:
                 return b"".join(parts) if parts else None
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                self._ended = True
                 break
             except ssl.SSLError as error:
                 self._broken = error
                 break
             parts.append(part)
             size -= len(part)
-            if not part or not (self._in.pending or self.session.pending()):
+            if not part:  # as OpenSSL calls an end that was announced
+                self._ended = True
+                break
+            if not (self._in.pending or self.session.pending()):
                 break
         if self._broken is not None and not parts:
             raise self._broken
@@ -165,9 +193,9 @@ class TlsStream:
 
     def send(self, data: bytes | memoryview) -> int:
         """See `Stream.send`. What is taken may be kept back: see `flush`."""
-        if not self.flush():
+        if (self._pending or self._out.pending) and not self.flush():
             return 0
-        count = self.session.write(data[:CHUNK])
+        count = self.session.write(data if len(data) <= CHUNK else data[:CHUNK])
         self.flush()
         return count
 
@@ -185,9 +213,9 @@ class TlsStream:
     def quiet(self) -> bool:
         """See `Stream.quiet`. Session tickets may come at any time and mean nothing."""
         try:
-            if not self._raw.quiet() and not self.take_in():
-                return False
-            return self._nothing_to_read() and self._raw.quiet()
+            if self._raw.quiet():
+                return not self._holds() or self._nothing_to_read()
+            return self.take_in() and self._nothing_to_read() and self._raw.quiet()
         except OSError:
             return False
 
@@ -196,6 +224,9 @@ class TlsStream:
             self._ahead = self._ahead or self.session.read(1)
         except ssl.SSLWantReadError:
             return True
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            self._ended = True
+        self._ended = self._ended or not self._ahead
         return False
 
     def state(self) -> Sample | None:
