@@ -15,12 +15,15 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+from outlast.core.liveness import CLOSED
 from outlast.net.address import Address
 from outlast.net.kernel import KernelStream
-from outlast.net.options import SocketPlan
+from outlast.net.options import TCP, SocketPlan, user_timeout_option
 from outlast.net.seam import Lookup, Network, Ready, Stream, Wait, Waiter
 
-__all__ = ["AdoptedStream", "adopting"]
+__all__ = ["AdoptedStream", "Overheard", "PolledStream", "adopting"]
+
+SYN_SENT = 2  # of a Sample's state (linux-tcp facts 2.3)
 
 _NOTHING = SocketPlan(keepalive=None, nodelay=False)  # its options are the program's business
 
@@ -64,6 +67,48 @@ class AdoptedStream(KernelStream):
 
     def shut(self) -> None:
         """See `Stream.shut`: nothing; nobody but the race waits for it."""
+
+
+class Overheard(Exception):
+    """The program's own dial has ended, and the program has been told."""
+
+
+class PolledStream(AdoptedStream):
+    """An adopted socket that its program polls itself, and whose error is the program's to read.
+
+    Takes a copy of it (another descriptor of the same socket), which is closed by whoever made it.
+    """
+
+    __slots__ = ()
+
+    def connected(self) -> None:
+        """See `Stream.connected`. Raises Overheard, which ends the race, if it has failed."""
+        if not self.standing:
+            raise Overheard
+
+    @property
+    def standing(self) -> bool:
+        """Whether it is connected. Reads no error."""
+        sample = self.state()
+        return sample is not None and sample.state not in (SYN_SENT, CLOSED)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it waits for an answer. Reads no error."""
+        sample = self.state()
+        return sample is not None and sample.state == SYN_SENT
+
+    def expire(self, seconds: float) -> bool:
+        """Have its connect end by itself after so long in all, unless the program has said when.
+        Whether that stands now: it has to be lifted if it connects."""
+        option, value = user_timeout_option(seconds)
+        try:
+            if option is None or self._sock.getsockopt(TCP, option):
+                return False
+            self._sock.setsockopt(TCP, option, value)
+        except OSError:
+            return False
+        return True
 
 
 class _Adopting:

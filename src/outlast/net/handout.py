@@ -33,6 +33,7 @@ __all__ = [
     "as_anyio",
     "default_context",
     "default_timeout",
+    "group",
     "keep_report",
     "plain_error",
     "report_of",
@@ -132,7 +133,7 @@ def plain_error(error: DialError, report: Report, *, all_errors: bool = False) -
         each = [OSError(event.errno, str(event)) for event in report if event.errno is not None]
         if error.timed_out or not each:
             each.append(_kind(error))
-        told = _group(error.message, each)
+        told = group(error.message, each)
     if told is not error.cause:
         told.__cause__ = error.cause
     return _told(told, report)
@@ -143,7 +144,8 @@ def _told(error: E, report: Report) -> E:
     return error
 
 
-def _group(message: str, errors: list[OSError]) -> BaseException:
+def group(message: str, errors: list[OSError]) -> BaseException:
+    """An ExceptionGroup of them."""
     if sys.version_info >= (3, 11):
         return ExceptionGroup(message, errors)  # noqa: F821  a builtin since 3.11
     from exceptiongroup import ExceptionGroup as Group  # anyio brings it

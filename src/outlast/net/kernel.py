@@ -6,6 +6,7 @@ loops that come and go. Refuses to hide errno: every failure is the kernel's own
 
 from __future__ import annotations
 
+import _socket
 import errno
 import os
 import select
@@ -83,7 +84,8 @@ class KernelStream:
         try:
             sock.setblocking(False)
             stream.notes = apply(sock, plan)
-            code = sock.connect_ex(address.sockaddr)
+            # The C type's own: `install()` replaces the Python method, gevent has one of its own.
+            code = _socket.socket.connect_ex(getattr(sock, "_sock", sock), address.sockaddr)
             if code not in _UNDER_WAY:
                 raise _error(code, address)
             stream.local_port = sock.getsockname()[1]

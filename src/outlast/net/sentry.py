@@ -28,7 +28,7 @@ from outlast.net.kernel import kernel
 from outlast.net.observe import Observer
 from outlast.net.seam import WAKE, Network, Stream, Wait, Waiter
 
-__all__ = ["Sentry", "Watched", "watch", "watch_handed"]
+__all__ = ["Sentry", "Watched", "take_held", "watch", "watch_handed"]
 
 log = logging.getLogger("outlast")
 
@@ -257,12 +257,17 @@ def _sentry(network: Network) -> Sentry:
     return _sentries.setdefault(network, Sentry(network))
 
 
+def take_held(network: Network, held: Held, user_timeout: float) -> Watched:
+    """Watch what somebody else holds, from now on. Raises as `watch`."""
+    return _sentry(network).take(network, held, user_timeout)
+
+
 def watch_handed(
     network: Network, stream: Stream, sock: socket.socket, user_timeout: float
 ) -> Watched:
     """Watch the socket of a dialled stream that is handed out. Raises as `watch`."""
     held = HeldSocket(sock) if sock.fileno() >= 0 else HeldStream(stream)
-    watched = _handed[sock] = _sentry(network).take(network, held, user_timeout)
+    watched = _handed[sock] = take_held(network, held, user_timeout)
     return watched
 
 
