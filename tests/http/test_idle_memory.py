@@ -59,15 +59,24 @@ def served_elsewhere() -> Iterator[str]:
         process.stdin.close()  # and it ends
 
 
+WEIGHING = """
+import sys, tracemalloc
+import httpx, outlast
+from tests.http.servers import BOUND
+from tests.http.test_idle_memory import weight
+tracemalloc.start()
+limits = httpx.Limits(keepalive_expiry=BOUND)
+for transport in (outlast.Transport(limits=limits), httpx.HTTPTransport(limits=limits)):
+    print(weight(transport, sys.argv[1]))
+"""
+
+
 def test_an_idle_connection_weighs_no_more_than_httpx_s() -> None:
-    limits = httpx.Limits(keepalive_expiry=BOUND)
+    """In a process of its own, where no other test's threads come and go."""
     with served_elsewhere() as url:
-        tracemalloc.start()
-        try:
-            ours = weight(outlast.Transport(limits=limits), url)
-            theirs = weight(httpx.HTTPTransport(limits=limits), url)
-        finally:
-            tracemalloc.stop()
+        command = [sys.executable, "-c", WEIGHING, url]
+        told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    ours, theirs = map(float, told.stdout.split())
     assert ours <= theirs, f"{ours:.0f} bytes, httpx {theirs:.0f}"
 
 
