@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import httpx
 import pytest
 
 import outlast
-from outlast import Policy, RoundRobin, Target, events
+from outlast import HealthPlan, Policy, RoundRobin, Target, events
 from outlast.core.health import Rule
 from outlast.service.table import Service
 from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent, target
@@ -18,12 +20,22 @@ def reset(stream: FakeStream) -> None:
         stream.breaks(0.01)
 
 
+def by_turns(stream: FakeStream) -> None:
+    if stream.request() is not None:
+        bad = len(stream.requests) % 2
+        stream.says(0.01, answer(b"busy", 503) if bad else answer())
+
+
 ILL = {
     "gateway_errors": Line(answers(0.01, answer(b"busy", 503))),
     "first_byte": Line(silent),
     "connect_failures": Line(silent, code=111),
+    "resets": Line(reset),
+    "suspect": Line(silent, acked=math.inf),
+    "failure_rate": Line(by_turns),
+    "latency": Line(answers(0.5)),
 }
-BOTH = Target(target("a", "b"), balance=RoundRobin())
+BOTH = Target(target("a", "b"), balance=RoundRobin(), health=HealthPlan(latency=0.2))
 POLICIES = {"first_byte": {"first_byte": 0.1}}
 
 

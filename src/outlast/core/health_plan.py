@@ -76,9 +76,9 @@ class HealthPlan:
 
     In a row, with nothing better between: `connect_failures` (dials failed), `suspicions`
     (connections silent), `first_byte_timeouts`, `resets`, `gateway_errors`. Over the last
-    `window`: `failure_rate` of at least `least_requests` requests. `latency`: an answer whose
-    first byte came later is slow, and `failure_rate` of slow ones puts the endpoint out; None: a
-    slow endpoint is the balancer's business alone.
+    `window`: `failure_rate` of at least `least_requests` requests. `latency`: an answer that
+    begins later than so after the request's end is slow, and `failure_rate` of slow ones puts
+    the endpoint out; None: a slow endpoint is the balancer's business alone.
 
     Out for `base`, doubled each time up to `cap`, each time by chance up to `jitter` of it more
     or less. Then one trial. Back, its weight grows from `least_weight` to all in `slow_start`.

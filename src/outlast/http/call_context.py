@@ -95,6 +95,7 @@ class CallContext:
             or policy.attempt_timeout is not None
             or policy.deadline_header is not None
             or self.service.circuits is not None
+            or self.service.settings.health.latency is not None
         ):
             self.pace = Pace(policy, self.service, self.deadline, repeatable=self.repeatable)
 

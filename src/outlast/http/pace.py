@@ -1,7 +1,8 @@
 """The times within one call: how long an attempt may take, and when a late one is hedged.
 
 Made for calls whose policy has a deadline, an attempt timeout, a hedge or a deadline header, or
-whose target has circuit limits; for all others there is nothing to measure. What the response
+whose target has circuit limits or is put out for being slow; for all others there is nothing to
+measure. What the response
 times say is `core.hedge`'s, whether to send again `core.call`'s. Refuses to hedge what is not safe,
 or has a body that cannot be sent twice.
 """
@@ -29,12 +30,13 @@ class Pace:
     """One call's. One owner; not thread-safe. `repeatable`: whether its request may stand beside
     itself."""
 
-    __slots__ = ("_deadline", "_hedge", "_policy", "_times")
+    __slots__ = ("_deadline", "_hedge", "_policy", "_slow", "_times")
 
     def __init__(
         self, policy: Policy, service: Service, deadline: Deadline, *, repeatable: bool
     ) -> None:
         self._policy = policy
+        self._slow = service.settings.health.latency
         self._deadline = deadline
         self._hedge: HedgePlan | None = policy.hedge if repeatable else None
         self._times: ResponseTimes | None = None
@@ -69,6 +71,11 @@ class Pace:
         """The call's first request was answered after so long, or overtaken by its hedge."""
         if self._times is not None:
             self._times.took(seconds)
+
+    def slow(self, seconds: float) -> bool:
+        """Whether an answer that came so long after the request's end speaks against its endpoint
+        (`HealthPlan.latency`)."""
+        return self._slow is not None and seconds > self._slow
 
     # -- the hedge -------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ def attempt_of(call: CallContext, number: int, *, place: bool = False) -> Attemp
 class PacedAttempt(Attempt):
     """See above. One owner; not thread-safe."""
 
-    __slots__ = ("_hedge_at", "_limit", "_pace", "_seconds", "_work", "sent_at")
+    __slots__ = ("_hedge_at", "_limit", "_pace", "_seconds", "_whole_at", "_work", "sent_at")
 
     def __init__(self, call: CallContext, number: int, pace: Pace, *, place: bool) -> None:
         super().__init__(call, number, place=place)
@@ -46,6 +46,7 @@ class PacedAttempt(Attempt):
         self._limit = self._hedge_at = math.inf
         self._seconds = 0.0  # until `_limit`, when it began
         self.sent_at: float | None = None  # the first byte of the request
+        self._whole_at: float | None = None  # the last one
 
     async def go(self) -> Outcome:
         """See `Attempt.go`."""
@@ -82,6 +83,8 @@ class PacedAttempt(Attempt):
         if self.sent_at is None and self.progress is not Progress.NOT_SENT:
             self.sent_at = self.call.now()
             self._hedge_at = self.sent_at + self._pace.hedge_after()
+        if self.sent and self._whole_at is None:
+            self._whole_at = self.call.now()
         return min(self._limit, self._hedge_at)
 
     # -- its times -------------------------------------------------------------------------
@@ -95,6 +98,22 @@ class PacedAttempt(Attempt):
         self._timed_seat(self.lease, self.sent_at)
         if answer_fault(self.status) is None and self.status != TOO_MANY:
             self._count(self.sent_at)
+
+    @property
+    def _slow(self) -> bool:
+        """Whether it takes too long by now."""
+        return self._whole_at is not None and self._pace.slow(self.call.now() - self._whole_at)
+
+    def heard_out(self, retry_after: float = 0.0) -> None:
+        """See `Attempt.heard_out`."""
+        if answer_fault(self.status) is not None or not self._slow:
+            super().heard_out(retry_after)
+            return
+        now = self.call.now()
+        self.call.service.spoke(self.address)
+        self.call.health.slow(self.address, now)
+        if self.turn is not None:
+            self.turn.answered(self.status, now, retry_after)
 
     def _timed_seat(self, lease: Lease, sent_at: float) -> None:
         """What a limit that finds itself learns of."""
@@ -113,6 +132,8 @@ class PacedAttempt(Attempt):
         """Another attempt is answered first: this one would have taken longer than so."""
         if self.sent_at is None:
             return
+        if self._slow:
+            self.call.health.slow(self.address, self.call.now())
         if self.turn is not None:
             self.turn.quit(self.call.now(), late=True)
         self._count(self.sent_at)

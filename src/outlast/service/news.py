@@ -47,6 +47,10 @@ class BadNews(ABC):
         """A connection ended before the response began."""
         self.fault(address, Fault.RESET, now)
 
+    def slow(self, address: Address, now: float) -> None:
+        """A good answer has come later than its target's plan allows, or has not come by then."""
+        self.fault(address, Fault.SLOW, now)
+
     def overdue(self, address: Address, now: float) -> None:
         """A response did not come in the time that the caller, or the policy, gives it."""
         self.fault(address, Fault.FIRST_BYTE, now)
