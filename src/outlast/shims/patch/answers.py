@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     def service(self) -> Service:
         """What is known of the name's endpoints."""
         service = named_service(self.host, self.port)
-        if len(service.addresses()) < len(self.addresses):
+        if set(service.addresses()) != set(self.addresses):
             service.resolved(self.addresses, kernel().now())
         return service
 
