@@ -1,9 +1,10 @@
 """The filter: which system calls of the program the supervisor hears of. All others never wait.
 
 Told are connect(2), and what belongs to it: getsockopt(SO_ERROR), by which a program asks how its
-connect has ended; landlock_restrict_self(2), after which the supervisor may not dial for it; and
-io_uring_setup(2), whose connects no filter sees. Calls of a foreign architecture (32-bit programs,
-x32) pass unseen: docs/run.md lists them.
+connect has ended; epoll_create(2), the mark of a program that must not be kept waiting;
+landlock_restrict_self(2), after which the supervisor may not dial for it; and io_uring_setup(2),
+whose connects no filter sees. Calls of a foreign architecture (32-bit programs, x32) pass unseen:
+docs/run.md lists them.
 
 Source: seccomp(2), linux/filter.h, linux/seccomp.h. Refuses to deny anything but io_uring, and
 that only where it is asked to.
@@ -38,6 +39,7 @@ def program(machine: Machine, *, io_uring: bool) -> bytes:
         lines.append((AT_LEAST, machine.x32, "allow", ""))
     lines += [
         (EQUAL, machine.connect, "notify", ""),
+        *((EQUAL, number, "notify", "") for number in machine.epoll_create),
         (EQUAL, LANDLOCK_RESTRICT_SELF, "notify", ""),
         (EQUAL, IO_URING_SETUP, "notify" if io_uring else "deny", ""),
         (EQUAL, machine.getsockopt, "", "allow"),

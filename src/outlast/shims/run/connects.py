@@ -2,11 +2,11 @@
 
 The first dial is made on the program's own socket, so that nothing is replaced while all is well.
 If it is silent for longer than the target's attempt delay, or fails, a race of further dials begins
-beside it, and whichever stands first is the connection. A blocking call waits for that. A
-non-blocking one is answered EINPROGRESS at once; if a further dial wins, the program's own socket
-is shut so that whoever polls it wakes, and as the program asks for the outcome (SO_ERROR, or
-connect again) the winner is put in its place: a descriptor can be replaced only while its owner
-waits in a call that the filter tells of.
+beside it, and whichever stands first is the connection. A blocking call waits for that, and so does
+a non-blocking one of a program that may be kept waiting (`patience`). Any other is answered
+EINPROGRESS at once; if a further dial wins, the program's own socket is shut so that whoever polls
+it wakes, and as the program asks for the outcome (SO_ERROR, or connect again) the winner is put in
+its place: a descriptor can be replaced only while its owner waits in a call that is told of.
 
 Decides nothing of the race (`core.race`) and nothing of which connects are ours (`supervisor`).
 """
@@ -37,6 +37,7 @@ from outlast.shims.run.own_dial import (
     patience,
     state_of,
 )
+from outlast.shims.run.patience import LONGEST
 from outlast.shims.run.processes import Task, cookie_of
 from outlast.shims.run.racing import Aim, alike_plan, race
 
@@ -80,14 +81,15 @@ class Connect:
 
     # -- the program's calls ---------------------------------------------------------------
 
-    def begin(self, notice: Notice, sock: socket.socket) -> None:
-        """The first call. `sock`: the program's own; it is given back from here."""
+    def begin(self, notice: Notice, sock: socket.socket, *, patient: bool) -> None:
+        """The first call. `sock`: the program's own; it is given back from here. `patient`: see
+        `patience`."""
         blocking = not fcntl.fcntl(sock, fcntl.F_GETFL) & os.O_NONBLOCK
         dial = begin_dial(sock, self._aimed.raw, blocking=blocking)
         self._source, self._port = dial.source, dial.port
         self._good = 0 if blocking else errno.EINPROGRESS
         if dial.code == errno.EINPROGRESS:
-            if self._aimed.raw is not None and not blocking:
+            if self._aimed.raw is not None and not blocking and not patient:
                 self._tools.listener.answer(notice, errno.EINPROGRESS)
                 sock.close()
             else:
@@ -138,7 +140,7 @@ class Connect:
         if self._aimed.raw is None:
             self._begin_race(sock)
             return
-        limit = patience(sock)
+        limit = LONGEST if self._good else patience(sock)
         if limit:
             self._at("limit", limit, self._out_of_time)
         poll = select.poll()
@@ -171,8 +173,8 @@ class Connect:
             else:
                 self._fail(self._error or errno.ECONNREFUSED)
             return
-        assert self._aimed.raw is not None
-        calls.connect(own.fileno(), self._aimed.raw)  # the kernel notes that it is over
+        if not self._good and self._aimed.raw is not None:
+            calls.connect(own.fileno(), self._aimed.raw)  # the kernel notes that it is over
         self._stands(own)
 
     def _look(self) -> None:
@@ -218,7 +220,7 @@ class Connect:
             self._own = None
 
     def _out_of_time(self) -> None:
-        """SO_SNDTIMEO has passed: the call ends as it does in the kernel, the dial goes on."""
+        """The call ends as it does in the kernel after SO_SNDTIMEO; the dial goes on."""
         for notice in self._waiting:
             self._tools.listener.answer(notice, errno.EINPROGRESS)
         self._waiting = []
@@ -337,7 +339,7 @@ class Connect:
         """The own dial has won."""
         self._aimed.learn(sock, self._tools.world.now(), self._started)
         for notice in self._waiting:
-            self._tools.listener.answer(notice, 0)
+            self._tools.listener.answer(notice, self._good)
         self._waiting = []
         place = self.place
         self._tools.watching.add(place.task, place.number, place.cookie, self._aimed.words)

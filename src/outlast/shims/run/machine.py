@@ -20,14 +20,15 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`arch`: the word that seccomp shows. `seccomp`, `connect`, `getsockopt`: numbers of calls.
-    `x32`: the bit that marks calls of the other ABI under the same word; 0 where there is none.
-    `packed`: whether struct epoll_event has no gap."""
+    """`arch`: the word that seccomp shows. `seccomp`, `connect`, `getsockopt`, `epoll_create`:
+    numbers of calls. `x32`: the bit that marks calls of the other ABI under the same word; 0 where
+    there is none. `packed`: whether struct epoll_event has no gap."""
 
     arch: int
     seccomp: int
     connect: int
     getsockopt: int
+    epoll_create: tuple[int, ...]
     x32: int = 0
     packed: bool = False
 
@@ -38,8 +39,8 @@ PIDFD_GETFD = 438
 LANDLOCK_RESTRICT_SELF = 446
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, 317, 42, 55, x32=0x40000000, packed=True),
-    "aarch64": Machine(0xC00000B7, 277, 203, 209),
+    "x86_64": Machine(0xC000003E, 317, 42, 55, (213, 291), x32=0x40000000, packed=True),
+    "aarch64": Machine(0xC00000B7, 277, 203, 209, (20,)),
 }
 
 

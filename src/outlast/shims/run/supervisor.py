@@ -29,6 +29,7 @@ from outlast.shims.run.machine import IO_URING_SETUP, LANDLOCK_RESTRICT_SELF, Ma
 from outlast.shims.run.mender import Mender
 from outlast.shims.run.notices import Listener, Notice
 from outlast.shims.run.own_dial import CLOSED, state_of
+from outlast.shims.run.patience import Patience
 from outlast.shims.run.placing import Placer
 from outlast.shims.run.processes import Processes, Task, cookie_of, process_of
 from outlast.shims.run.sockaddr import Wanted, read_address
@@ -68,6 +69,7 @@ class Supervisor:
         self._settings = settings
         self._connects: dict[int, Connect] = {}
         self._rings: set[int] = set()
+        self._patience = Patience()
         self.destinations = Destinations(settings.scope, kernel())
         self._tools: Tools | None = None
         self.over = asyncio.Event()
@@ -154,7 +156,7 @@ class Supervisor:
         connect = self._connects[place.cookie] = Connect(self._tools, place, aimed, self._ended)
         try:
             self._tuner.tune(sock)
-            connect.begin(notice, sock)
+            connect.begin(notice, sock, patient=self._patience.of(task))
         except OSError:
             connect.cancel()
             raise
@@ -201,7 +203,9 @@ class Supervisor:
 
     def _other(self, notice: Notice) -> None:
         process = process_of(notice.pid)
-        if notice.call == LANDLOCK_RESTRICT_SELF:
+        if notice.call in self._machine.epoll_create:
+            self._patience.loops(process)
+        elif notice.call == LANDLOCK_RESTRICT_SELF:
             self._likeness.restricts(process)
             self._explainer.tell(f"pid {process} restricts itself (Landlock): left alone from now")
         elif notice.call == IO_URING_SETUP and process not in self._rings:
