@@ -17,7 +17,7 @@ import pytest
 import outlast
 from tests.http.servers import BOUND, Server, serve
 
-COUNT = 40
+COUNT = 200  # of few the growth of tables, which comes in steps, would be most of it
 ROOT = Path(__file__).parents[2]
 
 
