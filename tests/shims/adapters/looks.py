@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from outlast.net.address import literal
@@ -16,13 +17,20 @@ from tests.net.pairs import keepalive, user_timeout
 LINUX = sys.platform == "linux"
 
 
-def is_ours(sock: Any) -> bool:
-    """Keepalive as by default, and a user timeout because it is watched."""
-    raw = socket.socket(fileno=sock.fileno())
+@contextlib.contextmanager
+def opened(source: Any) -> Iterator[socket.socket]:
+    """The socket of whatever has a descriptor, which stays its own."""
+    raw = socket.socket(fileno=source.fileno())
     try:
-        return keepalive(raw) == (1, 5, 1, 6) and user_timeout(raw) == 11_000
+        yield raw
     finally:
         raw.detach()
+
+
+def is_ours(source: Any) -> bool:
+    """Keepalive as by default, and a user timeout because it is watched."""
+    with opened(source) as raw:
+        return keepalive(raw) == (1, 5, 1, 6) and user_timeout(raw) == 11_000
 
 
 def both(first: int, second: int) -> str:

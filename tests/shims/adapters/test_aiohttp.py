@@ -174,7 +174,8 @@ class Known(AbstractResolver):
         told = {"hostname": host, "host": "127.0.0.1", "family": socket.AF_INET}
         return [{**told, "port": each, "proto": 0, "flags": 0} for each in self.ports]
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        self.asked.append("close")
 
 
 async def test_a_resolver_of_the_callers_is_asked(site: Site, silent: int) -> None:
@@ -183,7 +184,7 @@ async def test_a_resolver_of_the_callers_is_asked(site: Site, silent: int) -> No
     async with session(targets, resolver=known, force_close=True) as made:
         assert await asked(made) == "GET /a HTTP/1.1"
         assert await asked(made, "http://mapped.svc/a") == "GET /a HTTP/1.1"
-    assert known.asked == ["orders.svc"]
+    assert known.asked == ["orders.svc"], "and it stays open"
 
 
 async def test_a_family_is_the_callers(site: Site) -> None:

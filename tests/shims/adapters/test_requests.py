@@ -115,10 +115,11 @@ def test_fr79_options_of_the_callers_stand_on_every_socket(site: Site) -> None:
     with requests.Session() as session:
         session.mount("http://", adapter)
         for _ in range(2):
-            url = f"http://127.0.0.1:{site.port}/close"
-            with session.get(url, stream=True) as response:
+            with session.get(f"http://127.0.0.1:{site.port}/", stream=True) as response:
                 assert keepalive(socket_of(response))[:2] == (1, 77)
                 assert socket_of(response).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
+            adapter.close()
+    assert len(site.accepted) == 2
 
 
 def test_the_adapter_can_be_pickled(session: requests.Session, site: Site) -> None:

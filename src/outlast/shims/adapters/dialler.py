@@ -9,6 +9,7 @@ wrote. Reads no environment: an adapter is code, and is told in code.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from outlast.net.options import (
     keepalive_options,
 )
 from outlast.net.run import run_async, run_sync
-from outlast.net.seam import Network
+from outlast.net.seam import Network, Stream
 from outlast.net.sentry import watch
 from outlast.net.tune import tune
 from outlast.policy import Policy, current_override, seconds
@@ -42,9 +43,10 @@ from outlast.target import Target, target_of
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["KEEPALIVE_ON", "Dialler", "carry_report"]
+__all__ = ["KEEPALIVE_ON", "Dialler", "carry_report", "peer_of"]
 
 NOWHERE = "outlast.invalid:1"  # so that only what is mapped is in scope (RFC 6761, section 6.4)
+SYSTEM_KEEPALIVE = Keepalive(7200, 75, 9)  # tcp(7): what stands where nobody said more than "on"
 _ON = next(iter(keepalive_options(Keepalive())))
 KEEPALIVE_ON = _ON.level, int(_ON.number or 0)  # what switches keepalive on
 
@@ -81,6 +83,10 @@ class Dialler:
         fields = current_override()
         return self._policy.merged(fields) if fields else self._policy
 
+    def now(self) -> float:
+        """On the clock that connects are timed by, in seconds."""
+        return self._network.now()
+
     def mapped(self, host: str, port: int) -> Target | None:
         """The target that stands behind a host and port; None where `targets` says nothing."""
         return self._scope.target_for(host, port)
@@ -101,6 +107,7 @@ class Dialler:
         options: Iterable[SocketOption] = (),
         nodelay: bool = True,
         target: Target | None = None,
+        watched: bool = True,
     ) -> socket.socket:
         """A connected socket, non-blocking, watched by the policy.
 
@@ -109,11 +116,12 @@ class Dialler:
         options: what setsockopt takes, set before connecting and never touched by us.
         nodelay: set TCP_NODELAY, unless `options` say otherwise.
         target: in place of the one behind the host and port.
+        watched: False where another descriptor will be; see `adopt`.
 
         Raises TimeoutError at the limit, else the OSError kind of the most telling dial, with
         `.report`; ValueError for what is malformed.
         """
-        policy = self.policy
+        policy = self.policy if watched else self.policy.merged({"watch": False})
         report = Report(self._network.now())
         plan = _plan(policy, source, tuple(options), nodelay=nodelay)
         request = self._request(target or (host, port), policy, limit, plan)
@@ -130,9 +138,10 @@ class Dialler:
         options: Iterable[SocketOption] = (),
         nodelay: bool = True,
         target: Target | None = None,
+        watched: bool = True,
     ) -> socket.socket:
         """See `dial`. A cancellation ends every dial at once."""
-        policy = self.policy
+        policy = self.policy if watched else self.policy.merged({"watch": False})
         report = Report(self._network.now())
         plan = _plan(policy, source, tuple(options), nodelay=nodelay)
         request = self._request(target or (host, port), policy, limit, plan)
@@ -171,7 +180,7 @@ class Dialler:
     def _handed(self, outcome: Won | DialError, policy: Policy, report: Report) -> socket.socket:
         if isinstance(outcome, DialError):
             raise plain_error(outcome, report)
-        sock = outcome.stream.detach()
+        sock = _detached(outcome.stream)
         if sock.fileno() >= 0:
             policy = _with_keepalive_of(sock, policy)
         watch_by_policy(self._network, outcome.stream, sock, policy, report)
@@ -180,18 +189,21 @@ class Dialler:
 
     # -- connections that stand ----------------------------------------------------------------
 
-    def watch(self, sock: Any) -> bool:
-        """Have a connection watched that was opened by others: a library's own, or one in C.
+    def adopt(self, sock: Any, *, keepalive: bool = True) -> bool:
+        """Take a connection under watch that a library has opened, or took over by its number.
 
-        Whether it is; a socket that is no TCP socket or closed is not.
+        keepalive: set the policy's, where the system's own stands or none.
+
+        Whether it is watched now; what is closed, or no TCP socket, is not.
         """
         policy = self.policy
-        if not policy.watch or not self._network.tells:
-            return False
         try:
-            policy = _with_keepalive_of(sock, policy)
-            limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
-            watch(sock, user_timeout=limit)
+            held = tune(sock, keepalive=None, rto_max=None).keepalive
+            if keepalive and policy.keepalive is not None and held in (None, SYSTEM_KEEPALIVE):
+                held = tune(sock, keepalive=policy.keepalive).keepalive
+            if not policy.watch or not policy.user_timeout or not self._network.tells:
+                return False
+            watch(sock, user_timeout=fitting_user_timeout(policy.user_timeout, held))
         except (OSError, ValueError, RuntimeError):
             return False
         return True
@@ -211,10 +223,29 @@ class Dialler:
             RuntimeError,
         ):  # nothing to look at: it is the library's to say
             return True
-        address = _peer(sock)
+        address = peer_of(sock)
         if address is None:
             return True
-        return not _is_dead(service_of(self.target(host, port), self._network), address)
+        return not _is_dead(self._service(host, port), address)
+
+    def blame(self, sock: Any, host: str, port: int) -> None:
+        """A connection stood, and its peer hung up on what a library first said: the next dial to
+        this target begins elsewhere."""
+        address = peer_of(sock)
+        if address is not None:
+            self._service(host, port).refused(address, self.now())
+
+    def _service(self, host: str, port: int) -> Service:
+        return service_of(self.target(host, port), self._network)
+
+
+_reached: weakref.WeakKeyDictionary[Any, Address] = weakref.WeakKeyDictionary()
+
+
+def _detached(stream: Stream) -> socket.socket:
+    sock = stream.detach()
+    _reached[sock] = stream.address
+    return sock
 
 
 def _plan(
@@ -248,13 +279,15 @@ def _check(targets: Any, policy: Any) -> None:
         raise ValueError(f"policy: {policy!r} is no outlast.Policy, such as {form}")
 
 
-def _peer(sock: Any) -> Address | None:
-    ask = getattr(sock, "getpeername", None)
-    if not callable(ask):
-        return None
+def peer_of(sock: Any) -> Address | None:
+    """Where a connection leads; of what was dialled here also once it is reset."""
     try:
-        host, port = ask()[:2]
-    except (OSError, ValueError):
+        return _reached[sock]
+    except (KeyError, TypeError):  # not ours, or ours in the clothes of an event loop or of TLS
+        pass
+    try:
+        host, port = sock.getpeername()[:2]
+    except (AttributeError, OSError, ValueError):
         return None
     return literal(host, port)
 
