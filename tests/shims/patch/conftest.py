@@ -58,16 +58,16 @@ def silent() -> Iterator[Silent]:
 
 
 @pytest.fixture
-def late(silent: Silent, on_redial: Callable[[Callable[[], None]], None]) -> Silent:
+def late(silent: Silent, on_redial: Callable[[Callable[[], object]], None]) -> Silent:
     """It answers a second dial, never the first: a Service of whose pods one is lost."""
     on_redial(silent.open)
     return silent
 
 
 @pytest.fixture
-def on_redial(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+def on_redial(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Have something done before the library's first dial of its own."""
-    actions: list[Callable[[], None]] = []
+    actions: list[Callable[[], object]] = []
     real = KernelStream.dial
 
     def dial(*args: Any) -> KernelStream:
