@@ -1,18 +1,20 @@
 """Speed, measured: writes a report with all figures, the machine and the command.
 
-Run: python -m benchmarks.speed [--smoke | --again] [--parts ...] [--clients ...] [--rounds N]
+Run: python -m benchmarks.speed [--smoke | --again | --add] [--parts ...] [--clients ...] [--rounds N]
 
 Parts: `numbers` (the ratios that the project has set itself bounds for), `memory` (of idle
 connections), `tables` (every client in every cell). The report is `benchmarks-speed.md`, with its
 pictures in the folder benchmarks beside it, in docs if nothing else is said. `--smoke` runs all of
 it in brief, to see that it works, and writes into benchmarks/results. `--again` writes the report
-of the last run anew. NIQUESTS_PYTHON names the Python of an environment in which niquests is
+of the last run anew; `--add` keeps what that has of the parts that are not measured now.
+NIQUESTS_PYTHON names the Python of an environment in which niquests is
 installed; without it niquests is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -58,12 +60,16 @@ def main(argv: Sequence[str]) -> int:
         """After each part: an hour is long, and what is found should outlast a cut."""
         file.write_text(json.dumps(dump(findings)), encoding="utf-8")
 
-    findings = _measure(options, argv, keep)
+    stored = options.add and load(json.loads(file.read_text(encoding="utf-8")))
+    findings = _measure(options, argv, keep, stored or None)
     return _write(findings, options.output or (results if options.smoke else None))
 
 
 def _measure(
-    options: argparse.Namespace, argv: Sequence[str], keep: Callable[[Findings], None]
+    options: argparse.Namespace,
+    argv: Sequence[str],
+    keep: Callable[[Findings], None],
+    before: Findings | None,
 ) -> Findings:
     alone = os.environ.get("NIQUESTS_PYTHON", "")
     if alone and not Path(alone).is_file():
@@ -80,7 +86,10 @@ def _measure(
     with tempfile.TemporaryDirectory() as folder:
         certificate, authority = certificates(Path(folder))
         with Crew(certificate, authority, alone=alone, pin=not options.no_pin) as crew:
-            found = Findings(_circumstances(clients, alone, pace, crew.pinned, argv), [], [], [])
+            now = _circumstances(clients, alone, pace, crew.pinned, argv)
+            found = Findings(now, [], [], [])
+            if before is not None:
+                found = _over(before, found, options.parts)
             if "numbers" in options.parts:
                 found.goals.extend(pursue(crew, goals(200 if few else 2000), pace, say))
                 keep(found)
@@ -91,6 +100,17 @@ def _measure(
                 found.rows.extend(fill(crew, cells, clients, pace, say))
                 keep(found)
             return found
+
+
+def _over(before: Findings, now: Findings, parts: Sequence[str]) -> Findings:
+    """What an earlier run has found of the parts that are not measured now."""
+    told = "; the other parts before that: " + before.circumstances.told
+    return Findings(
+        dataclasses.replace(now.circumstances, earlier=told),
+        [] if "numbers" in parts else before.goals,
+        [] if "memory" in parts else before.weights,
+        [] if "tables" in parts else before.rows,
+    )
 
 
 def _teller() -> Say:
@@ -146,6 +166,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--smoke", action="store_true", help="one short round of everything")
     kind.add_argument("--again", action="store_true", help="only write the report anew")
+    kind.add_argument(
+        "--add", action="store_true", help="keep what the last run has of other parts"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     names = [client.name for client in CLIENTS]
     parser.add_argument(

@@ -30,6 +30,12 @@ class Circumstances:
     command: str
     rounds: int
     pinned: bool
+    earlier: str = ""  # of parts that were measured before, in words
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return f"{self.date}, {self.versions.partition(',')[0]}, `{self.command}`{self.earlier}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ which the clients take turns, with the lowest and the highest round in brackets.
 
 - Measured on {found.date}: {found.machine}.
 - Versions: {found.versions}.
-- Command: `{found.command}`.
+- Command: `{found.command}`{found.earlier}.
 
 The same for all: `max_connections` and `max_keepalive_connections` (or what a client has of that
 kind) are the number of requests at once; the default event loop of asyncio; TLS as Python's
