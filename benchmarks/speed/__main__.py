@@ -1,14 +1,15 @@
 """Speed, measured: writes a report with all figures, the machine and the command.
 
-Run: python -m benchmarks.speed [--smoke | --again | --add] [--parts ...] [--clients ...] [--rounds N]
+Run: python -m benchmarks.speed [--smoke | --again | --add] [--parts ...] [--clients ...]
+  [--rounds N]
 
 Parts: `numbers` (the ratios that the project has set itself bounds for), `memory` (of idle
 connections), `tables` (every client in every cell). The report is `benchmarks-speed.md`, with its
 pictures in the folder benchmarks beside it, in docs if nothing else is said. `--smoke` runs all of
 it in brief, to see that it works, and writes into benchmarks/results. `--again` writes the report
 of the last run anew; `--add` keeps what that has of the parts that are not measured now.
-NIQUESTS_PYTHON names the Python of an environment in which niquests is
-installed; without it niquests is left out.
+NIQUESTS_PYTHON names the Python of an environment in which niquests is installed; without it
+niquests is left out.
 """
 
 from __future__ import annotations
@@ -166,9 +167,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--smoke", action="store_true", help="one short round of everything")
     kind.add_argument("--again", action="store_true", help="only write the report anew")
-    kind.add_argument(
-        "--add", action="store_true", help="keep what the last run has of other parts"
-    )
+    kind.add_argument("--add", action="store_true", help="keep the last run's other parts")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     names = [client.name for client in CLIENTS]
     parser.add_argument(
