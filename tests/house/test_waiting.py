@@ -30,6 +30,7 @@ HARMLESS = {
 }
 # (module, imported module) that may, with the reason. Every entry is used, see the test below.
 EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("outlast.shims.adapters.asyncpg", "asyncio"): "asks which loop runs; awaits asyncpg alone",
     ("outlast.shims.patch.places", "socket"): "what the patch is put on",
     ("outlast.shims.patch.sockets", "socket"): "makes and connects sockets in its place",
 }

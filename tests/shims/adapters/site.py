@@ -103,6 +103,12 @@ def serving(talk: Talk, context: ssl.SSLContext | None = None) -> Iterator[Site]
         site.close()
 
 
+def wait_for_end(sock: socket.socket) -> None:
+    """Say nothing, until the client leaves."""
+    while sock.recv(65_536):
+        pass
+
+
 # -- HTTP --------------------------------------------------------------------------------------
 
 

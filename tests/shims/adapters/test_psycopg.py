@@ -20,7 +20,7 @@ from tests.net.pairs import PATIENCE, keepalive, user_timeout
 from tests.shims.adapters.conftest import SOON
 from tests.shims.adapters.looks import LINUX, both, is_ours, opened
 from tests.shims.adapters.postgres_site import database
-from tests.shims.adapters.site import Site, go_dead, serving
+from tests.shims.adapters.site import Site, go_dead, serving, wait_for_end
 
 BASE = "host=db.svc user=u dbname=d sslmode=disable"
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs socket filters and option numbers")
@@ -260,11 +260,6 @@ async def test_async_a_cancelled_connect_leaves_nothing_open(silent: int, step: 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-
-def wait_for_end(sock: Any) -> None:
-    while sock.recv(1000):
-        pass
 
 
 # --- the server that these tests talk to is no dream ------------------------------------------

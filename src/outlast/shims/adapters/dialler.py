@@ -228,12 +228,10 @@ class Dialler:
             return True
         return not _is_dead(self._service(host, port), address)
 
-    def blame(self, sock: Any, host: str, port: int) -> None:
+    def blame(self, address: Address, host: str, port: int) -> None:
         """A connection stood, and its peer hung up on what a library first said: the next dial to
         this target begins elsewhere."""
-        address = peer_of(sock)
-        if address is not None:
-            self._service(host, port).refused(address, self.now())
+        self._service(host, port).refused(address, self.now())
 
     def _service(self, host: str, port: int) -> Service:
         return service_of(self.target(host, port), self._network)

@@ -172,8 +172,9 @@ class _Plan:
         except psycopg.OperationalError as error:
             self.error = error
             self._again = not (made.answered or isinstance(error, psycopg.errors.ConnectionTimeout))
-            if self._again:
-                self.dialler.blame(sock, host.dialled, host.port)
+            where = peer_of(sock)
+            if self._again and where is not None:
+                self.dialler.blame(where, host.dialled, host.port)
         finally:
             _offered.reset(token)
             sock.close()  # libpq's descriptor stays
