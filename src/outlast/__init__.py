@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from outlast.service.connect import connect_tcp as connect_tcp
     from outlast.service.connect import create_connection as create_connection
     from outlast.service.overview import snapshot as snapshot
+    from outlast.shims.patch import Installed as Installed
+    from outlast.shims.patch import install as install
+    from outlast.shims.patch import uninstall as uninstall
     from outlast.target import Target as Target
 
 __version__ = "0.1.0"
@@ -64,6 +67,7 @@ _HOME = {
     "HealthPlan": "outlast.core.health_plan",
     "HedgePlan": "outlast.core.hedge",
     "HttpCheck": "outlast.http.check_http",
+    "Installed": "outlast.shims.patch",
     "Keepalive": "outlast.net.options",
     "LeastRequest": "outlast.core.balance",
     "Liveness": "outlast.core.liveness",
@@ -84,12 +88,14 @@ _HOME = {
     "client": "outlast.http.transport",
     "connect_tcp": "outlast.service.connect",
     "create_connection": "outlast.service.connect",
+    "install": "outlast.shims.patch",
     "log_events": "outlast.event_log",
     "override": "outlast.policy",
     "report_of": "outlast.net.handout",
     "snapshot": "outlast.service.overview",
     "subscribe": "outlast.events",
     "tune": "outlast.net.tune",
+    "uninstall": "outlast.shims.patch",
     "watch": "outlast.net.sentry",
 }
 
@@ -106,6 +112,7 @@ __all__ = [
     "HealthPlan",
     "HedgePlan",
     "HttpCheck",
+    "Installed",
     "Keepalive",
     "LeastRequest",
     "Liveness",
@@ -126,12 +133,14 @@ __all__ = [
     "connect_tcp",
     "create_connection",
     "events",
+    "install",
     "log_events",
     "override",
     "report_of",
     "snapshot",
     "subscribe",
     "tune",
+    "uninstall",
     "watch",
 ]
 
