@@ -14,9 +14,10 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from outlast.testing import KernelLab
 from outlast.testing.node import Node
@@ -28,7 +29,10 @@ from tests.lab.legacy.rows import Row
 from tests.lab.legacy.servers import KINDS, Server
 from tests.lab.legacy.tied import tied
 
-__all__ = ["Outage", "Program", "folder", "forwarded", "outlive", "started"]
+__all__ = ["Outage", "Program", "await_forwarder", "folder", "forwarder", "outlive", "started"]
+
+Address: TypeAlias = tuple[str, int]
+
 
 _START_LIMIT = 60.0  # seconds for all programs together; each takes 0.3 to 1 s of a core
 _END_LIMIT = 3.0
@@ -136,18 +140,11 @@ def outlive(
         stack.enter_context(lab.running())
         programs: list[Program] = []
         found: dict[str, Met | str] = {}
-        for number, (way, row) in enumerate(chosen):
-            service = services[row.server]
-            address = (service.host, service.port)
-            name = f"{way}: {row.name}"
-            if way == "forward":
-                try:
-                    address = forwarded(number, address, where, stack)
-                except RuntimeError as error:
-                    found[name] = str(error)
-                    continue
+        local = _forwarders(chosen, services, where, stack)
+        for way, row in chosen:
+            address = local.get((way, row.name)) or _address(services[row.server])
             argv = ways.command(way, row, address, outage.workers, outage.pause)
-            programs.append(Program(name, row, argv, where))
+            programs.append(Program(f"{way}: {row.name}", row, argv, where))
             stack.callback(programs[-1].close)
         found |= _without_calls(programs, outage)
         time.sleep(outage.quiet)
@@ -165,14 +162,39 @@ def outlive(
         return found
 
 
-def forwarded(
-    number: int, target: tuple[str, int], where: Path, stack: contextlib.ExitStack
-) -> tuple[str, int]:
-    """A forwarder on the client node; the address that the program is to use."""
+def _address(service: Service) -> Address:
+    return service.host, service.port
+
+
+def _forwarders(
+    chosen: Sequence[tuple[str, Row]],
+    services: Mapping[str, Service],
+    where: Path,
+    stack: contextlib.ExitStack,
+) -> dict[tuple[str, str], Address]:
+    """Forwarders for the rows that need one, each its own; where they listen."""
+    wanted = [row for way, row in chosen if way == "forward"]
+    local = [
+        forwarder(number, _address(services[row.server]), where, stack)
+        for number, row in enumerate(wanted)
+    ]
+    return {("forward", row.name): await_forwarder(f) for row, f in zip(wanted, local, strict=True)}
+
+
+def forwarder(
+    number: int, target: Address, where: Path, stack: contextlib.ExitStack
+) -> tuple[Program, Address]:
+    """Start a forwarder on the client node."""
     local = ("127.0.0.1", _FORWARDED + number)
     row = Row("forwarder", "", "new", "")
     program = Program(f"forwarder {number}", row, ways.forwarder(local, target), where)
     stack.callback(program.close)
+    return program, local
+
+
+def await_forwarder(started: tuple[Program, Address]) -> Address:
+    """Where it listens, once it does. RuntimeError when it ends instead."""
+    program, local = started
     until = time.monotonic() + _START_LIMIT
     while True:
         try:

@@ -97,7 +97,8 @@ class Met:
     def explain(self) -> str:
         """What a failing test shows."""
         worst = sorted(self.after, key=lambda call: -call.took)[:4]
-        return "\n".join([self.figures(), *map(str, self.errors[:4]), *map(str, worst)])
+        errors = [call for call in self.calls if call.error]
+        return "\n".join([self.figures(), *map(str, errors[:12]), *map(str, worst)])
 
 
 def _ms(seconds: float) -> str:

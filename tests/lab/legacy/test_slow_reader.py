@@ -14,7 +14,7 @@ import pytest
 
 from outlast.testing import KernelLab
 from tests.lab.legacy import ways
-from tests.lab.legacy.incident import Program, folder, forwarded
+from tests.lab.legacy.incident import Program, await_forwarder, folder, forwarder
 from tests.lab.legacy.met import read
 from tests.lab.legacy.rows import Row
 from tests.lab.legacy.slow_reader import serve
@@ -37,7 +37,7 @@ def test_a_reader_that_pauses_is_left_alone(
         for number, way in enumerate(way for way in WAYS if ways.lacking(way) is None):
             address = (uploads.host, uploads.port)
             if way == "forward":
-                address = forwarded(number, address, where, stack)
+                address = await_forwarder(forwarder(number, address, where, stack))
             argv = ways.command(way, row, address, workers=1, pause=1000.0)
             programs[way] = Program(f"{way}: upload", row, argv, where)
             stack.callback(programs[way].close)

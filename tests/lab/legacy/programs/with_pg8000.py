@@ -1,4 +1,7 @@
-"""pg8000, without a timeout: a connection each time, or one that a thread keeps."""
+"""pg8000, without a timeout: a connection each time, or one that a thread keeps.
+
+TLS is switched off: reading the certificates of the system takes longer than all else.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tests.lab.legacy.programs.loop import HOST, MODE, PORT, in_threads, right
 
 
 def _connect() -> Any:
-    return pg8000.native.Connection("postgres", host=HOST, port=PORT)
+    return pg8000.native.Connection("postgres", host=HOST, port=PORT, ssl_context=False)
 
 
 def _ask(connection: Any) -> None:
