@@ -24,6 +24,7 @@ WAYS = ("bare", "install", "run", "forward", "adapter")
 _PYTHON = ("bare", "install", "run", "forward")
 _ADAPTED = (*_PYTHON, "adapter")  # programs/adapted has it too
 _C = ("bare", "run", "forward")  # dials in C: install() cannot see it
+_C_ADAPTED = (*_C, "adapter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,13 @@ ROWS = (
     *_both("urllib3", "with_urllib3.py", "http", "urllib3", _ADAPTED),
     Row("urllib, new", "with_urllib.py", "new", "http"),
     *_both("http.client", "with_http_client.py", "http", "http", _ADAPTED),
-    *_both("aiohttp", "with_aiohttp.py", "http", "aiohttp"),
-    *_both("redis-py", "with_redis.py", "redis", "redis"),
-    *_both("redis-py asyncio", "with_redis_asyncio.py", "redis", "redis"),
+    *_both("aiohttp", "with_aiohttp.py", "http", "aiohttp", _ADAPTED),
+    *_both("redis-py", "with_redis.py", "redis", "redis", _ADAPTED),
+    *_both("redis-py asyncio", "with_redis_asyncio.py", "redis", "redis", _ADAPTED),
     *_both("PyMySQL", "with_pymysql.py", "mariadb", "pymysql"),
     *_both("pg8000", "with_pg8000.py", "postgres", "pg8000"),
-    *_both("psycopg", "with_psycopg.py", "postgres", "psycopg", _C),
-    *_both("asyncpg", "with_asyncpg.py", "postgres", "asyncpg"),
+    *_both("psycopg", "with_psycopg.py", "postgres", "psycopg", _C_ADAPTED),
+    *_both("asyncpg", "with_asyncpg.py", "postgres", "asyncpg", _ADAPTED),
     *(
         Row(
             f"asyncpg on uvloop, {mode}",
@@ -86,7 +87,7 @@ ROWS = (
             f"{mode}-uvloop",
             "postgres",
             ("asyncpg", "uvloop"),
-            _C,
+            _C_ADAPTED,
         )
         for mode in ("new", "pooled")
     ),
