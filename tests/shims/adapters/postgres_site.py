@@ -7,6 +7,7 @@ import functools
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Iterator
 
 from tests.shims.adapters.site import Site, serving
@@ -54,14 +55,17 @@ def postgres(
     context: ssl.SSLContext | None = None,
     refuses: str = "",
     standby: bool = False,
+    cancelled: threading.Event | None = None,
 ) -> None:
-    """`context`: takes TLS. `refuses`: the error for everybody. `standby`: says so. A query with
-    `mute` in it is not answered."""
+    """`context`: takes TLS. `refuses`: the error for everybody. `standby`: says so. `cancelled`: a
+    cancel has come. A query with `mute` in it is not answered."""
     with contextlib.ExitStack() as stack:
         while True:
             length, code = struct.unpack("!II", exactly(sock, 8))
             exactly(sock, length - 8)
             if code == CANCEL_REQUEST:
+                if cancelled is not None:
+                    cancelled.set()
                 return
             if code not in (SSL_REQUEST, GSS_REQUEST):
                 break
@@ -93,10 +97,13 @@ def talk(sock: socket.socket, *, standby: bool) -> None:
 
 @contextlib.contextmanager
 def database(
-    context: ssl.SSLContext | None = None, refuses: str = "", *, standby: bool = False
+    context: ssl.SSLContext | None = None,
+    refuses: str = "",
+    *,
+    standby: bool = False,
+    cancelled: threading.Event | None = None,
 ) -> Iterator[Site]:
     """Such a server at work."""
-    with serving(
-        functools.partial(postgres, context=context, refuses=refuses, standby=standby)
-    ) as made:
+    way = {"context": context, "refuses": refuses, "standby": standby, "cancelled": cancelled}
+    with serving(functools.partial(postgres, **way)) as made:  # type: ignore[arg-type]  # a mix
         yield made
