@@ -110,6 +110,9 @@ def _as_set(option: _Known, value: int | bytes) -> int | bytes:
     return value
 
 
+_UNBOUND = (("0.0.0.0", 0), ("::", 0, 0, 0))
+
+
 def bound_source(sock: socket.socket) -> tuple[str, int] | None:
     """What a socket that has not begun to connect is bound to; None if to nothing.
 
@@ -117,11 +120,9 @@ def bound_source(sock: socket.socket) -> tuple[str, int] | None:
     same backend (linux-tcp facts 9.2). Raises OSError.
     """
     name = sock.getsockname()
-    if sock.family not in _BY_FAMILY or len(name) < 2:
+    if name in _UNBOUND or sock.family not in _BY_FAMILY:
         return None
     host, port = name[:2]
-    if host in ("0.0.0.0", "::") and not port:
-        return None
     first, last = _drawn_from()
     return host, 0 if first <= port <= last else port
 
