@@ -24,7 +24,7 @@ from outlast.testing.node import Node
 from outlast.testing.pod import Pod
 from outlast.testing.service import Service
 from tests.lab.legacy import ways
-from tests.lab.legacy.met import Met, read
+from tests.lab.legacy.met import CUT, Met, read
 from tests.lab.legacy.rows import Row
 from tests.lab.legacy.servers import KINDS, Server
 from tests.lab.legacy.tied import tied
@@ -34,6 +34,8 @@ __all__ = ["Outage", "Program", "await_forwarder", "folder", "forwarder", "outli
 Address: TypeAlias = tuple[str, int]
 
 
+# Seconds; a worker silent for longer at the end is hung. Nobody cuts a bare program's connections.
+BARE_PATIENCE, PATIENCE = 3.5, CUT + 0.5
 _START_LIMIT = 60.0  # seconds for all programs together; each takes 0.3 to 1 s of a core
 _END_LIMIT = 3.0
 _FORWARDED = 20000  # the first local port of the forwarders
@@ -48,7 +50,6 @@ class Outage:
     lasts: float
     watched: float
     quiet: float = 1.0  # calls before the loss
-    patience: float = 3.0  # a worker silent for longer at the end is hung
     fault: Callable[[Node], object] = Node.power_off
 
 
@@ -158,7 +159,8 @@ def outlive(
         end = time.time()
         for p in programs:
             if p.name not in found:
-                found[p.name] = read(p.name, p.row.new, p.said, loss, end, outage.patience)
+                patience = BARE_PATIENCE if p.name.startswith("bare:") else PATIENCE
+                found[p.name] = read(p.name, p.row.new, p.said, loss, end, patience)
         return found
 
 
