@@ -6,6 +6,7 @@ for as long as there are any. Refuses nothing: whoever starts it ends it, by a m
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -14,6 +15,8 @@ from outlast.net.run import run_sync
 from outlast.net.seam import Network
 
 __all__ = ["Apart"]
+
+log = logging.getLogger("outlast")
 
 
 class Apart:
@@ -31,8 +34,9 @@ class Apart:
     def _run(self) -> None:
         try:
             run_sync(self._network, self._work())
-        except Exception as error:  # noqa: BLE001  raised where it is waited for
-            self._error = error
+        except Exception as error:
+            log.exception("%s has ended by an error", self._thread.name)
+            self._error = error  # raised where it is waited for
 
     def join(self) -> None:
         """Wait for its end; raises what it has raised. May be called from itself: then it does

@@ -129,7 +129,8 @@ class Watched:
             if awaiting is not None and network is not None:
                 expected = Awaits.RESPONSE if awaiting else Awaits.NOTHING
                 self._observer.expect(expected, network.now())
-        self._ring()
+        if awaiting is not None:  # what is done about the dead does not make a look more urgent
+            self._ring()
 
     def stop(self) -> None:
         """Watch no longer: keepalive is as before, and our user timeout is lifted."""

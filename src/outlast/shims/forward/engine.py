@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from outlast.core.report import Report
 from outlast.net.dial import DialError, Won
 from outlast.net.kernel import KernelNetwork
-from outlast.net.listening import BACKLOG, Listener, NoRoom
+from outlast.net.listening import BACKLOG, EXHAUSTED, Listener, NoRoom
 from outlast.net.moving import CHUNK, Pipes, failure
 from outlast.net.options import SocketPlan, apply, fitting_user_timeout
 from outlast.net.ready_set import FAILED, ReadySet, ready_set
@@ -148,9 +148,7 @@ class Engine:
             try:
                 accepted = door.listener.accept()
             except NoRoom as error:
-                pause = self._gate.no_room(now)
-                if pause is not None:
-                    self._news.no_room(error, pause)
+                self._pause(error, now)
                 return
             except OSError as error:
                 self._news.broken(str(door.listener.address), error)
@@ -161,6 +159,12 @@ class Engine:
             if accepted is None:
                 return
             self._enter(door.route, *accepted)
+
+    def _pause(self, error: BaseException, now: float) -> None:
+        """Nobody is let in for a moment, for want of descriptors or memory."""
+        pause = self._gate.no_room(now)
+        if pause is not None:
+            self._news.no_room(getattr(error, "strerror", None) or str(error), pause)
 
     def _enter(self, route: Route, client: socket.socket, name: str) -> None:
         self._number += 1
@@ -191,6 +195,8 @@ class Engine:
         if isinstance(found, DialError):
             self._news.unreached(passage, found, report)
             self._leave(passage)
+            if found.errno in EXHAUSTED:  # the next one would fare no better
+                self._pause(found.cause or found, now)
             return
         self._join(passage, found, report, now)
 

@@ -146,12 +146,12 @@ class News:
             log.warning("%s", text)
         self._tell(text)
 
-    def no_room(self, error: OSError, pause: float) -> None:
+    def no_room(self, why: str, pause: float) -> None:
         """The process is out of descriptors or memory."""
         log.warning(
             "cannot accept another connection: %s; those who come wait, and it is tried again in "
             "%g s; raise the limit (ulimit -n, LimitNOFILE=), or lower the most connections",
-            error.strerror,
+            why,
             pause,
         )
 
