@@ -44,6 +44,21 @@ def transports(context: ssl.SSLContext) -> None:
         assert_type(transport.handle_request(httpx.Request("GET", "http://a")), httpx.Response)
 
 
+def targets() -> None:
+    outlast.Target(
+        "static://10.0.0.1:8080,10.0.0.2:8080;weight=2",
+        balance=outlast.ConsistentHash(header="x-user", table="maglev"),
+        health=outlast.HealthPlan(latency=0.5, count_only={"gateway_errors"}),
+        check=outlast.HttpCheck("/healthz", status={200}, body=b"ok"),
+        circuit=outlast.CircuitLimits(in_flight=64, adaptive=outlast.AdaptivePlan(start=20)),
+        zone="a",
+    )
+    outlast.Target("orders:80", balance=outlast.P2C(), check=outlast.TcpCheck(interval=5))
+    seen = outlast.snapshot().targets[0].endpoints[0]
+    assert_type(seen.in_flight, int | None)
+    assert_type(seen.full, str)
+
+
 async def async_transport() -> None:
     async with outlast.AsyncTransport() as transport:
         assert_type(transport, outlast.AsyncTransport)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
@@ -103,7 +104,7 @@ class HealthPlan:
     good_answers: int = 5
     slow_start: float = 10.0
     least_weight: float = 0.1
-    count_only: frozenset[Rule] = frozenset()
+    count_only: AbstractSet[Rule | str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in _COUNTS:

@@ -15,7 +15,7 @@ import errno
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from outlast.core.check import CheckPlan
 from outlast.core.classify import ConnectFault, connect_fault
@@ -42,6 +42,8 @@ __all__ = [
     "read_port",
 ]
 
+MOST_CHECKED = 256  # endpoints at once: each takes a descriptor, of which a process may have 1,024
+MOST_CALLED = 16  # the same of calls of the user's, so that other targets find a thread too
 MOST_IN_A_ROW = 100  # more checks than that before a change are a mistake
 LONGEST = 86_400.0  # seconds, a day; a check that is rarer says nothing of now
 SHORTEST = 0.01  # seconds; more than a hundred checks a second would be an attack
@@ -123,8 +125,6 @@ class CheckSchedule:
     fall: checks in a row that have to fail before an endpoint is down.
     """
 
-    at_once: ClassVar[int] = 256  # each takes a descriptor, of which a process may have 1,024
-
     interval: float = 2.0  # HAProxy: inter
     fast_interval: float = 0.5
     timeout: float = 1.0
@@ -141,6 +141,11 @@ class CheckSchedule:
                 f"{self._title}: fast_interval {self.fast_interval:g} s is longer than interval "
                 f"{self.interval:g} s; write interval=2, fast_interval=0.5"
             )
+
+    @property
+    def at_once(self) -> int:
+        """See `CheckKind.at_once`."""
+        return MOST_CHECKED
 
     @property
     def plan(self) -> CheckPlan:
@@ -275,8 +280,6 @@ class CallCheck(CheckSchedule):
     See `CheckSchedule` for the other figures. Raises ValueError naming what is wrong.
     """
 
-    at_once: ClassVar[int] = 16  # so that other targets find a thread too
-
     call: Callable[[Address], bool]
 
     def __post_init__(self) -> None:
@@ -290,6 +293,11 @@ class CallCheck(CheckSchedule):
                 f"CallCheck: call {self.call!r} is a coroutine function, and there is no event "
                 f"loop to run it in; {right}"
             )
+
+    @property
+    def at_once(self) -> int:
+        """See `CheckKind.at_once`."""
+        return MOST_CALLED
 
     async def probe(self, subject: Subject) -> Outcome:
         """See `CheckKind.probe`."""
