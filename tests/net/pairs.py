@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 
@@ -20,6 +21,15 @@ def pair(family: int = socket.AF_INET) -> Iterator[tuple[socket.socket, socket.s
         far.settimeout(PATIENCE)
         with near, far:
             yield near, far
+
+
+def at(number: int) -> socket.socket:
+    """A new socket under a number that is free."""
+    with socket.socket() as made:
+        if made.fileno() == number:
+            return socket.socket(fileno=made.detach())
+        os.dup2(made.fileno(), number, inheritable=False)
+    return socket.socket(fileno=number)
 
 
 def user_timeout(sock: socket.socket) -> int:

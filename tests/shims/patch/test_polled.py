@@ -17,7 +17,7 @@ import outlast
 from outlast.net.kernel import kernel
 from outlast.net.seam import Wait
 from outlast.shims.patch import Installed, install
-from tests.net.pairs import PATIENCE, keepalive, user_timeout
+from tests.net.pairs import PATIENCE, at, keepalive, user_timeout
 from tests.shims.patch.conftest import LOOPBACK, POLICY, Silent
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sockets' cookies are Linux's")
@@ -172,9 +172,7 @@ def test_a_socket_that_is_closed_meanwhile_is_no_more_dialled_for(
         sock.setblocking(False)
         begin(sock, late.address)
         number = sock.fileno()
-    with socket.socket() as other:  # the number is somebody else's now
-        other.setsockopt(SOL, socket.SO_KEEPALIVE, 0)
-        assert other.fileno() == number
+    with at(number) as other:  # the number is somebody else's now
         rest()
         with pytest.raises(OSError, match="not connected"):
             other.getpeername()
