@@ -7,6 +7,7 @@ a stderr that is closed or full costs the line and nothing else.
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from outlast.core.report import Report
 
@@ -40,8 +41,8 @@ class Explainer:
 
 
 def dials(report: Report) -> str:
-    """What became of each dial beside the program's own, in few words."""
-    told = [
+    """What became of the dials beside the program's own, in few words."""
+    told = Counter(
         f"{event.address} {event.what}" for event in report.of_phase("connect") if event.address
-    ]
-    return "; ".join(told)
+    )
+    return "; ".join(each if count == 1 else f"{each} ({count}x)" for each, count in told.items())

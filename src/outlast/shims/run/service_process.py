@@ -17,6 +17,8 @@ import signal
 import socket
 from typing import Any
 
+from outlast.net.kernel import kernel
+from outlast.net.run import give_way, run_async
 from outlast.shims.run import calls
 from outlast.shims.run.explain import Explainer
 from outlast.shims.run.launch import Child, Command, begin
@@ -99,6 +101,7 @@ async def _supervise(
         tell(line, failed=code)
     _close_standard(0, 1)
     parent.reap()
+    await run_async(kernel(), give_way())  # loads what the first race would have to wait for
     await supervisor.run()
     parent.reap()
 
