@@ -76,6 +76,16 @@ class Listener:
         sock.setblocking(False)
         return sock, _words(sock.family, peer)
 
+    def place(self) -> int | None:
+        """Keep a descriptor for what has to be opened for whoever is accepted next; to be closed
+        (`os.close`) just before. None where sockets are no descriptors. Raises NoRoom."""
+        if sys.platform == "win32":
+            return None
+        try:
+            return os.dup(self._sock.fileno())
+        except OSError as error:
+            raise NoRoom(error.errno, os.strerror(error.errno or 0)) from error
+
     def close(self) -> None:
         """Take no more. A Unix socket's file goes too, if it is still ours."""
         self._sock.close()

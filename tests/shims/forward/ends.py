@@ -96,15 +96,29 @@ def is_reset(sock: socket.socket) -> bool:
     return True
 
 
+def is_turned_away(forwarder: Forwarder) -> bool:
+    """Whether a new client is reset, be it before its own connect returns."""
+    try:
+        with contextlib.closing(connect(forwarder)) as client:
+            return is_reset(client)
+    except ConnectionResetError:
+        return True
+
+
 def until(met: Callable[[], bool]) -> None:
-    """Look again every few milliseconds, by poll(2) on a socket that is silent."""
+    """Look again every few milliseconds."""
+    end = kernel().now() + PATIENCE
+    while not met():
+        assert kernel().now() < end, "has not come about"
+        pause(0.005)
+
+
+def pause(seconds: float) -> None:
+    """Nothing happens for so long, by poll(2) on a socket that is silent."""
     silent, other = socket.socketpair()
     with silent, other:
-        end = kernel().now() + PATIENCE
-        while not met():
-            assert kernel().now() < end, "has not come about"
-            look: Any = ((silent, READ),)
-            kernel().wait(Wait(look, kernel().now() + 0.005))
+        look: Any = ((silent, READ),)
+        kernel().wait(Wait(look, kernel().now() + seconds))
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,7 @@ class Engine:
             if not self._gate.admits(now):
                 return
             try:
-                accepted = door.listener.accept()
+                entered = self._enter(door)
             except NoRoom as error:
                 self._pause(error, now)
                 return
@@ -156,9 +157,8 @@ class Engine:
                 door.route.listeners.remove(door.listener)
                 door.listener.close()
                 return
-            if accepted is None:
+            if not entered:
                 return
-            self._enter(door.route, *accepted)
 
     def _pause(self, error: BaseException, now: float) -> None:
         """Nobody is let in for a moment, for want of descriptors or memory."""
@@ -166,20 +166,31 @@ class Engine:
         if pause is not None:
             self._news.no_room(getattr(error, "strerror", None) or str(error), pause)
 
-    def _enter(self, route: Route, client: socket.socket, name: str) -> None:
+    def _enter(self, door: _Door) -> bool:
+        """Take one in, if anybody is there and there is a descriptor for upstream too."""
+        place = door.listener.place()
+        try:
+            client = door.listener.accept()
+        except BaseException:
+            _give_up(place)
+            raise
+        if client is None:
+            _give_up(place)
+            return False
         self._number += 1
-        now = self._world.now()
-        passage = Passage(self._number, route, client, name, now)
+        passage = Passage(self._number, door.route, client, self._world.now(), place)
         self._passages[passage.number] = passage
         self._gate.entered()
         self._news.accepted()
-        _tune(client, name, self._policy)
+        _tune(*client, self._policy)
         passage.listen(self._ready)
-        self._dials.start(passage.number, self._dial(route))
+        self._dials.start(passage.number, self._dial(passage))
+        return True
 
-    async def _dial(self, route: Route) -> tuple[Won | DialError, Report]:
+    async def _dial(self, passage: Passage) -> tuple[Won | DialError, Report]:
         report = Report(self._world.now())
-        request = dial_request(self._world, route.target, self._policy)
+        request = dial_request(self._world, passage.route.target, self._policy)
+        passage.make_room()
         return await reach(self._world, request, report), report
 
     def _dialled(
@@ -328,6 +339,11 @@ class _Door:
 
     route: Route
     listener: Listener
+
+
+def _give_up(place: int | None) -> None:
+    if place is not None:
+        os.close(place)
 
 
 def _tune(client: socket.socket, name: str, policy: Policy) -> None:

@@ -7,6 +7,7 @@ two sockets. Not thread-safe; one owner.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from outlast.net.moving import (
@@ -37,12 +38,14 @@ class Passage:
     """A client, and upstream once it stands.
 
     `name`: the client's, in words. `where`: what was dialled. `why`: what a side failed of.
+    `place`: a descriptor that is kept for upstream.
     """
 
     __slots__ = (
         "_deaf",
         "_keys",
         "_pipes",
+        "_place",
         "_socks",
         "local_port",
         "name",
@@ -55,20 +58,34 @@ class Passage:
         "why",
     )
 
-    def __init__(self, number: int, route: Route, client: socket.socket, name: str, now: float):
+    def __init__(
+        self,
+        number: int,
+        route: Route,
+        client: tuple[socket.socket, str],
+        now: float,
+        place: int | None,
+    ) -> None:
         self.number = number
         self.route = route
-        self.name = name
+        sock, self.name = client
         self.opened = now
         self.where = ""
         self.local_port = 0
         self.why: OSError | None = None
         self.relay: Relay | None = None
         self.watches: tuple[Watched | None, Watched | None] = (None, None)  # by side
-        self._socks: list[socket.socket | None] = [client, None]
+        self._socks: list[socket.socket | None] = [sock, None]
+        self._place = place
         self._pipes: list[Pipe | None] = [None, None]
         self._deaf = [False, False]  # failure without an errno is told again and again
         self._keys = ((self, CLIENT), (self, UPSTREAM))
+
+    def make_room(self) -> None:
+        """Upstream is about to be dialled: the descriptor that was kept for it is free."""
+        place, self._place = self._place, None
+        if place is not None:
+            os.close(place)
 
     def join(self, upstream: socket.socket, relay: Relay) -> None:
         """Upstream stands: the passage is open."""
@@ -130,9 +147,9 @@ class Passage:
     ) -> None:
         source, sink = self.sock(side), self.sock(1 - side)
         if do is Do.SHUT:
+            self._relax(side)
             pass_end_on(sink)
             relay.passed_on(side)
-            self._relax(side)
         elif do is Do.POUR:
             pipe = self._pipes[side]
             assert pipe is not None
@@ -188,6 +205,7 @@ class Passage:
 
     def close(self, ready: ReadySet[object], pipes: Pipes) -> None:
         """Close both sockets: in good order if both flows have ended so, else with a reset."""
+        self.make_room()
         orderly = self.relay is not None and self.relay.end is End.CLOSED
         for side in (CLIENT, UPSTREAM):
             sock, pipe = self._socks[side], self._pipes[side]
