@@ -128,6 +128,16 @@ def test_silence_before_the_data_counts_too(sample: Sample, stands: float) -> No
         assert user_timeout(near) == 0
 
 
+def test_less_where_the_programs_own_keepalive_is_slower() -> None:
+    with pair() as (near, _):
+        keep_alive(near, Keepalive(30, 5, 3))
+        held = pooled(near)
+        held._seen = dataclasses.replace(QUIET, unacked=1, heard=20.0, sent=0.0)
+        held.limit(11.0)
+        assert user_timeout(near) == 6000
+        held.limit(0.0)
+
+
 def test_not_without_keepalive_which_is_what_a_living_peer_answers() -> None:
     with pair() as (near, _):
         held = pooled(near)

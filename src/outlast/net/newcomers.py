@@ -22,7 +22,7 @@ from typing import NamedTuple
 from outlast.core.liveness import Sample
 from outlast.net.held import HeldSocket
 from outlast.net.kernel import kernel
-from outlast.net.options import NUMBERS, TCP
+from outlast.net.options import NUMBERS, TCP, Keepalive
 from outlast.net.place import cookie_of
 from outlast.net.seam import Wait
 from outlast.net.sentry import take_held
@@ -34,6 +34,7 @@ log = logging.getLogger("outlast")
 PAUSE = 1.0  # seconds between two looks
 STAYS = 10  # looks without a newcomer after which nobody looks any more
 LEAST = 3.0  # seconds; four repeats have left by then
+LEAST_OF_OTHERS = 6.0  # seconds; five
 FIRST_GAP = 0.2  # seconds; the least time until a repeat
 RTO_DEFAULT = 120_000  # milliseconds; what stands where nobody has set a cap (facts 2.1)
 
@@ -52,6 +53,7 @@ class _Pooled(HeldSocket):
     (linux-tcp facts 6.1): a request that a pool sends after 5 s of silence would be given up 16 s
     after the loss. But a living peer has answered a keepalive probe within its idle time, so the
     silence before the data counts too, and what stands meanwhile is the rest of the user timeout.
+    Where the program's own keepalive is slower than ours silence tells less, and more is left.
     """
 
     __slots__ = ("_rest", "_seen")
@@ -71,8 +73,9 @@ class _Pooled(HeldSocket):
         sample = self._seen
         if sample is None or not (seconds and sample.unacked and sample.window):
             self._rest = None
-        elif self._rest is None and self.keepalive is not None:
-            self._rest = max(LEAST, seconds - max(0.0, sample.silence - _in_flight(sample)))
+        elif self._rest is None and (keepalive := self.keepalive) is not None:
+            least = LEAST if keepalive.idle <= Keepalive().idle else LEAST_OF_OTHERS
+            self._rest = max(least, seconds - max(0.0, sample.silence - _in_flight(sample)))
         super().limit(seconds if self._rest is None else self._rest)
 
 

@@ -221,8 +221,8 @@ def test_a_tls_socket_that_connects_itself(
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     answered = threading.Thread(target=lambda: silent.accept().close())
-    on_redial(silent.open)
-    on_redial(answered.start)  # what comes last is done first: it waits for the other
+    on_redial(answered.start)
+    on_redial(silent.open)  # what comes last is done first
     install(only=LOOPBACK, policy=POLICY)
     with context.wrap_socket(socket.socket()) as sock:
         sock.settimeout(PATIENCE)
