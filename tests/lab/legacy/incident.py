@@ -56,7 +56,9 @@ class Outage:
 class Program:
     """One program under one way, running."""
 
-    def __init__(self, name: str, row: Row, argv: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, name: str, row: Row, argv: Sequence[str], folder: Path, pods: str = ""
+    ) -> None:
         self.name = name
         self.row = row
         self.said = folder / f"{name}.said".replace("/", "-")
@@ -67,7 +69,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=log,
-                env=ways.environment(folder),
+                env={**ways.environment(folder), "PODS": pods},
                 cwd=folder,
                 start_new_session=True,
             )
@@ -145,7 +147,8 @@ def outlive(
         for way, row in chosen:
             address = local.get((way, row.name)) or _address(services[row.server])
             argv = ways.command(way, row, address, outage.workers, outage.pause)
-            programs.append(Program(f"{way}: {row.name}", row, argv, where))
+            pods = ",".join(pod.address for pod in services[row.server].pods)
+            programs.append(Program(f"{way}: {row.name}", row, argv, where, pods))
             stack.callback(programs[-1].close)
         found |= _without_calls(programs, outage)
         time.sleep(outage.quiet)

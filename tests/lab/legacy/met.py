@@ -2,8 +2,7 @@
 
 Three kinds of calls. Begun before the loss and ended after it: in flight, a node that dies takes
 them along, and silence must be told from slowness first. Begun after it on a connection that was
-open before: cut, at the latest `CUT` after the loss, or after the call began. (Data on a connection
-that lay idle starts the kernel's user timeout, and ends its keepalive.) All others: unaffected.
+open before: cut, at the latest `CUT` after the loss. All others: unaffected.
 
 Bounds: issue of the shims: new connections at most `SLOWEST`, no error, none hung; pooled dead
 connections are cut within `CUT` of the loss, and calls that begin after that are as if nothing was.
@@ -119,9 +118,9 @@ def broken(met: Met, workers: int) -> list[str]:
         found.append(f"{len(met.hung)} hung")
     if met.percentile(1.0) > SLOWEST:
         found.append(f"slowest {met.percentile(1.0):.2f} s")
-    late = [waited for call in met.cut if (waited := call.end - max(call.at, 0.0)) > CUT + _LATE]
+    late = [call.end for call in met.cut if call.end > CUT + _LATE]
     if late:
-        found.append(f"a dead connection was cut after {max(late):.1f} s")
+        found.append(f"a dead connection was cut {max(late):.1f} s after the loss")
     if len(met.cut) > workers:
         found.append(f"{len(met.cut)} calls were cut, of {workers} connections")
     return found

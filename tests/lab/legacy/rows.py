@@ -76,7 +76,7 @@ ROWS = (
     *_both("aiohttp", "with_aiohttp.py", "http", "aiohttp", _ADAPTED),
     *_both("redis-py", "with_redis.py", "redis", "redis", _ADAPTED),
     *_both("redis-py asyncio", "with_redis_asyncio.py", "redis", "redis", _ADAPTED),
-    *_both("PyMySQL", "with_pymysql.py", "mariadb", "pymysql"),
+    *_both("PyMySQL", "with_pymysql.py", "mariadb", "pymysql", _ADAPTED),
     *_both("pg8000", "with_pg8000.py", "postgres", "pg8000"),
     *_both("psycopg", "with_psycopg.py", "postgres", "psycopg", _C_ADAPTED),
     *_both("asyncpg", "with_asyncpg.py", "postgres", "asyncpg", _ADAPTED),
@@ -91,8 +91,8 @@ ROWS = (
         )
         for mode in ("new", "pooled")
     ),
-    *_both("SQLAlchemy (psycopg)", "with_sqlalchemy.py", "postgres", "sqlalchemy", _C),
-    *_both("grpc", "with_grpc.py", "grpc", "grpc", _C),
+    *_both("SQLAlchemy (psycopg)", "with_sqlalchemy.py", "postgres", "sqlalchemy", _C_ADAPTED),
+    *_both("grpc", "with_grpc.py", "grpc", "grpc", _C_ADAPTED),
     Row("curl, new", "with_curl.sh", "new", "http", ("curl",), _C),
     *_both("Node http", "with_node.js", "http", "node", _C),
     *_both("Go net/http, static", "with_go.go", "http", "go", _C),
