@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -143,6 +144,39 @@ def test_a_reader_that_pauses_keeps_its_connection(lab: KernelLab) -> None:
             sock.sendall(b"%f %d\n" % (PAUSE, SIZE) + bytes(SIZE))
             assert int(sock.recv(100)) == SIZE
         assert forwarder.counts.failed == 0
+
+
+CLIENT = """
+import socket, sys, time
+sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+sock.sendall(b"?")
+assert sock.recv(1) == b"?"
+print("stands", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_client_that_dies_on_another_machine_is_not_held_for_ever(
+    lab: KernelLab, figures: Callable[[str], None]
+) -> None:
+    pod = lab.node("a").pod(raw=handlers.echo)
+    node = lab.node("b")
+    with lab.running(), Forwarder("0.0.0.0:0", f"static://{pod.address}") as forwarder:
+        port = forwarder.address[1]
+        client = node.spawn([sys.executable, "-c", CLIENT, lab.client.host, str(port)])
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"stands\n"
+        assert forwarder.counts.open == 1
+        began = time.monotonic()
+        node.power_off()
+        while not forwarder.counts.failed and time.monotonic() < began + CUT_WITHIN:
+            time.sleep(0.05)
+        figures(
+            f"forward, a client's machine lost power: cut after {time.monotonic() - began:.1f} s"
+        )
+        assert forwarder.counts.failed == 1
+    client.kill()
+    client.communicate()
 
 
 def test_a_client_is_held_until_an_endpoint_answers(lab: KernelLab) -> None:
