@@ -1,0 +1,1 @@
+"""`outlast run`: the filter, the supervisor, and programs of every kind."""

@@ -122,9 +122,9 @@ def forked(address: tuple[str, int]) -> None:
     if not child:
         try:
             blocking(address)
-        except BaseException:
+            os._exit(0)
+        finally:
             os._exit(1)
-        os._exit(0)
     if os.waitpid(child, 0)[1]:
         raise OSError("the child has failed")
 

@@ -23,10 +23,18 @@ from collections.abc import Callable
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.connect.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
-libc.getsockopt.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+libc.getsockopt.argtypes = (
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+)
 PORT = int(sys.argv[1])
 GOOD = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", PORT, b"\x7f\0\0\1")
-GOOD_SIX = struct.pack("=H", socket.AF_INET6) + struct.pack("!HI16sI", PORT, 0, bytes(15) + b"\1", 0)
+GOOD_SIX = struct.pack("=H", socket.AF_INET6) + struct.pack(
+    "!HI16sI", PORT, 0, bytes(15) + b"\1", 0
+)
 MAPPED = bytes(10) + b"\xff\xff\x7f\0\0\1"
 PAGE = mmap.PAGESIZE
 
@@ -41,7 +49,9 @@ def connect(number: int, pointer: object, length: int) -> str:
     return name(libc.connect(number, pointer, length & 0xFFFFFFFF))
 
 
-def fresh(family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0) -> socket.socket:
+def fresh(
+    family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0
+) -> socket.socket:
     return socket.socket(family, kind, proto)
 
 

@@ -23,7 +23,11 @@ def heard(number: int, _frame: object) -> None:
 for each in ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGWINCH", "SIGTERM"):
     signal.signal(getattr(signal, each), heard)
 blocked = sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
-ignored = [each.name for each in signal.Signals if each not in (9, 19) and signal.getsignal(each) == signal.SIG_IGN]
+ignored = [
+    each.name
+    for each in signal.Signals
+    if each not in (9, 19) and signal.getsignal(each) == signal.SIG_IGN
+]
 with open("/proc/self/status", encoding="ascii") as told:
     status = dict(line.split(":", 1) for line in told)
 say(f"blocked {blocked} ignored {ignored} nnp {status['NoNewPrivs'].strip()}")

@@ -2,9 +2,9 @@
 
 A connection that lasts longer than a moment is looked at every 2 s at the least, by the library's
 one watch (`net.sentry`): its socket is borrowed for microseconds, known by its cookie, and given
-back. One whose peer has owed an answer for nearly 11 s (`Policy.user_timeout`) is reset, so that
-whoever waits on it hears of it; a peer that lives and merely does not read is left alone. Idle
-connections are keepalive's business.
+back. One whose peer has owed an answer for `Policy.user_timeout` (11 s, looks included) is reset,
+so that whoever waits on it hears of it; a peer that lives and merely does not read is left alone.
+Idle connections are keepalive's business.
 
 Refuses to set a user timeout (see `tuning`), and to look at sockets that have left the process that
 opened them: they are found gone, and keepalive alone stands on them.
@@ -30,7 +30,7 @@ from outlast.shims.run.processes import Processes, Task, cookie_of
 __all__ = ["HeldInProgram", "Watching"]
 
 SETTLED = 1.0  # seconds; most connections of programs that open many are closed by then
-UNSEEN = 2.0  # seconds that data may be in flight before a look finds it (core.liveness)
+UNSEEN = 3.0  # seconds: 2 until a look finds data in flight (core.liveness), and a busy machine's
 
 
 class HeldInProgram:
