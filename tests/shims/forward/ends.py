@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from outlast.net.kernel import kernel
+from outlast.net.moving import abort
 from outlast.net.seam import READ, Wait
 from outlast.shims.forward import Forwarder
 
@@ -103,6 +104,15 @@ def is_turned_away(forwarder: Forwarder) -> bool:
             return is_reset(client)
     except ConnectionResetError:
         return True
+
+
+def refuses(forwarder: Forwarder) -> bool:
+    """Whether it does not listen any more."""
+    try:
+        abort(connect(forwarder))  # one that was in time is gone at once
+    except OSError:
+        return True
+    return False
 
 
 def until(met: Callable[[], bool]) -> None:

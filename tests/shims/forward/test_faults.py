@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -12,16 +13,20 @@ import pytest
 from outlast import Policy
 from outlast.net.dial import DialError
 from outlast.net.listening import Listener
-from outlast.net.ready_set import FAILED
+from outlast.net.moving import CHUNK, Pipes, abort
+from outlast.net.ready_set import FAILED, ready_set
+from outlast.net.seam import READ
 from outlast.shims.forward import Forwarder, engine
 from outlast.shims.forward.passage import Passage
-from outlast.shims.forward.relay import UPSTREAM
-from tests.net.pairs import user_timeout
+from outlast.shims.forward.relay import BULK, CLIENT, UPSTREAM, End, Relay
+from outlast.shims.forward.route import parse_routes
+from tests.net.pairs import pair, user_timeout
 from tests.shims.forward.ends import (
     Ends,
     accepted,
     connect,
     ends,
+    is_reset,
     is_turned_away,
     pause,
     read,
@@ -90,6 +95,32 @@ def test_a_kernel_that_does_not_splice(monkeypatch: pytest.MonkeyPatch) -> None:
     with ends() as both:
         both.client.sendall(bytes(1_000_000))
         assert read(both.far, 1_000_000) == bytes(1_000_000)
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_a_reader_that_is_found_gone_by_writing(bulk: bool) -> None:
+    """Before its own socket has been looked at. What it had said is handed over yet."""
+    (route,) = parse_routes(["127.0.0.1:1", "static://127.0.0.1:2"])
+    pipes, buffer = Pipes(), memoryview(bytearray(CHUNK))
+    with pair() as (client, near), pair() as (far, upstream_end):
+        passage = Passage(1, route, (near, "a client"), 0.0, None)
+        relay = Relay(0.0)
+        passage.join(upstream_end, relay)
+        for sock in (near, upstream_end):
+            sock.setblocking(False)
+        if bulk:
+            relay.copied(UPSTREAM, BULK, full=False, now=0.0)
+        client.sendall(b"the last I have to say")
+        abort(client)
+        far.sendall(b"too late")
+        passage.happened(UPSTREAM, READ, pipes, buffer, 0.0)
+        assert (relay.failed, relay.end) == (CLIENT, End.FAILED)
+        assert isinstance(passage.why, OSError)
+        assert far.recv(99) == b"the last I have to say"
+        with contextlib.closing(ready_set()) as ready:
+            passage.close(ready, pipes)
+        assert is_reset(far)
+    pipes.close()
 
 
 def test_an_ended_side_with_unread_data_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:

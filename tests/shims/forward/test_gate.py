@@ -15,18 +15,32 @@ def test_as_many_as_there_are_places() -> None:
         assert gate.admits(0.0)
         gate.entered()
     assert not gate.admits(0.0)
-    assert gate.full
     gate.joined()
     gate.left()
     assert gate.admits(0.0)
-    assert not gate.full
+
+
+def test_being_full_is_said_once_until_there_was_room_to_speak_of() -> None:
+    gate = Gate(20)
+    told = []
+    for change in [*[gate.entered] * 20, *[gate.left, gate.entered] * 2]:
+        change()
+        told.append(gate.full_is_news())
+    assert told == [*[False] * 19, True, *[False] * 4]
+    for _ in range(2):
+        gate.left()
+        assert not gate.full_is_news()
+    for _ in range(2):
+        gate.entered()
+    assert gate.full_is_news()
+    assert not gate.full_is_news()
 
 
 def test_as_many_as_may_wait_for_upstream_at_once() -> None:
     gate = Gate(100, dials=1)
     gate.entered()
     assert not gate.admits(0.0)
-    assert not gate.full
+    assert not gate.full_is_news()
     gate.joined()
     assert gate.admits(0.0)
 

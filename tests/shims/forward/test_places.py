@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.shims.forward.ends import (
     PATIENCE,
     accepted,
     connect,
+    deaf_server,
     ends,
     pause,
     read,
@@ -55,6 +57,21 @@ def test_a_unix_socket_for_the_group(folder: Path) -> None:
     path = folder / "db"
     with upstream() as server, Forwarder(f"unix:{path}?mode=660", target_of(server)):
         assert path.stat().st_mode & 0o777 == 0o660
+
+
+def test_a_local_client_that_is_gone_before_upstream_stands_is_heard_to_the_end(
+    folder: Path,
+) -> None:
+    """Its socket says that it has ended for as long as it is asked; the loop is not kept busy."""
+    with deaf_server() as target, Forwarder(f"unix:{folder}/s", target) as forwarder:
+        with connect(forwarder) as client:
+            client.sendall(b"all I have to say")
+        until(lambda: forwarder.counts.accepted == 1)
+        pause(0.1)
+        spent = time.process_time()
+        pause(0.3)
+        assert time.process_time() - spent < 0.15
+        assert forwarder.counts.open == 1
 
 
 def test_all_places_or_none(folder: Path) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "Limits"]
 
 AT_ONCE = 64  # connections accepted before the others get their turn
+FEW = 256  # timers that are not worth a clean-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Engine:
         admits = self._gate.admits(now)
         if admits is self._listening:
             return
-        if self._listening and self._gate.full:
+        if self._gate.full_is_news():
             self._news.full(self._gate.most)
         self._listening = admits
         for route in self._routes:
@@ -241,11 +242,8 @@ class Engine:
     def _happened(self, passage: Passage, side: int, mask: int, now: float) -> None:
         relay = passage.relay
         if relay is None:
-            if mask & FAILED and (error := failure(passage.sock(side))) is not None:
-                self._dials.cancel(passage.number)
-                self._gate.joined()
-                self._news.gone(passage, f"the client has left: {error.strerror}")
-                self._leave(passage)
+            if mask & FAILED:
+                self._client_ended(passage)
             return
         before = relay.failed
         passage.happened(side, mask, self._pipes, self._buffer, now)
@@ -255,6 +253,19 @@ class Engine:
         if relay.failed != before:
             self._arm(passage)
         passage.listen(self._ready)
+
+    def _client_ended(self, passage: Passage) -> None:
+        """While upstream is dialled. One that was reset has left; what else one has said before it
+        ended may be all that it wanted to say."""
+        error = failure(passage.sock(CLIENT))
+        if error is None:
+            passage.deafen(CLIENT)
+            passage.listen(self._ready)
+            return
+        self._dials.cancel(passage.number)
+        self._gate.joined()
+        self._news.gone(passage, f"the client has left: {error.strerror}")
+        self._leave(passage)
 
     def _leave(self, passage: Passage) -> None:
         del self._passages[passage.number]
@@ -270,8 +281,12 @@ class Engine:
     def _arm(self, passage: Passage) -> None:
         assert passage.relay is not None
         due = passage.relay.due
-        if due < math.inf:
-            heapq.heappush(self._timers, (due, passage.number))
+        if due == math.inf:
+            return
+        if len(self._timers) > 2 * len(self._passages) + FEW:  # most are of those who have left
+            self._timers = [each for each in self._timers if each[1] in self._passages]
+            heapq.heapify(self._timers)
+        heapq.heappush(self._timers, (due, passage.number))
 
     def _time_out(self) -> None:
         now = self._world.now()

@@ -14,6 +14,7 @@ import math
 __all__ = ["DIALS", "Gate"]
 
 DIALS = 256  # connections that wait for upstream at once; more wait in the kernel's queue
+ROOM = 0.9  # of all places: with fewer taken, being full again is news
 SHORTEST, LONGEST = 0.05, 1.0  # seconds of a pause
 
 
@@ -21,7 +22,7 @@ class Gate:
     """Counts who is in. `most`: connections at once. `open` of them are in, and `dialling` of
     those wait for upstream."""
 
-    __slots__ = ("_dials", "_pause", "_until", "closed", "dialling", "most", "open")
+    __slots__ = ("_dials", "_full_told", "_pause", "_until", "closed", "dialling", "most", "open")
 
     def __init__(self, most: int, dials: int = DIALS) -> None:
         if most < 1:
@@ -33,6 +34,7 @@ class Gate:
         self.open = 0
         self.dialling = 0
         self.closed = False  # for good
+        self._full_told = False
         self._until = -math.inf
         self._pause = 0.0
 
@@ -41,10 +43,15 @@ class Gate:
         room = self.open < self.most and self.dialling < self._dials
         return room and not self.closed and now >= self._until
 
-    @property
-    def full(self) -> bool:
-        """Whether it is the number of connections that keeps others out."""
-        return self.open >= self.most
+    def full_is_news(self) -> bool:
+        """Whether it is the number of connections that keeps others out, and that has not been
+        said since there was room to speak of."""
+        if self.open < self.most:
+            self._full_told = self._full_told and self.open > ROOM * self.most
+            return False
+        news = not self._full_told
+        self._full_told = True
+        return news
 
     @property
     def due(self) -> float:

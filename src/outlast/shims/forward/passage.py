@@ -125,7 +125,7 @@ class Passage:
         if error is not None:
             self._lost(relay, side, error, now)
         elif not relay.wants(side):
-            self._deaf[side] = True
+            self.deafen(side)
 
     def _lost(self, relay: Relay, side: int, error: OSError, now: float) -> None:
         if self.why is None:
@@ -187,6 +187,10 @@ class Passage:
         watched = self.watches[1 - side]
         if watched is not None:
             watched.set(abort=False)
+
+    def deafen(self, side: int) -> None:
+        """Do not be told of this side's end any more: it is known, and nothing follows yet."""
+        self._deaf[side] = True
 
     # -- what to wait for, and the end -----------------------------------------------------------
 
