@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from outlast.shims.run.explain import Explainer, dials
 from outlast.shims.run.notices import Listener
 from outlast.shims.run.placing import Placer
 from outlast.shims.run.processes import Task
+from outlast.shims.run.sockaddr import fitted
 from outlast.shims.run.watching import Watching
 from outlast.target import Target
 
@@ -69,6 +71,20 @@ class Aimed:
         memory.answered(self.address, now)
         memory.won(0, now)
         self.service.connected(self.address, now)
+
+    def blame(self, family: int, winner: Address, port: int, error: int, now: float) -> None:
+        """Another dial has won, to `winner`; the own one, from `port`, was silent, or has met
+        `error`. Silence tells against an endpoint only where another one has answered."""
+        if self.address is None:
+            return
+        if error == errno.ECONNREFUSED:
+            self.service.refused(self.address, now)
+        elif error:
+            self.service.failed(self.address, now)
+        elif fitted(self.address, family) != winner:
+            self.service.silent(self.address, now)
+        if port and not error:
+            self.service.memory.silent(self.address, port, now)
 
     def explain(self, explainer: Explainer, place: Place, what: str, report: Report) -> None:
         """Tell how it has gone."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from outlast.shims.run.machine import PIDFD_GETFD, Machine
 
 __all__ = [
+    "any_address",
     "connect",
     "get_descriptor",
     "install_filter",
@@ -102,6 +103,11 @@ def read_memory(pid: int, address: int, length: int) -> bytes:
 def connect(number: int, address: bytes) -> int:
     """connect(2) to an address as the kernel reads it; its errno, 0 if the connection stands."""
     return 0 if libc.connect(number, address, len(address)) == 0 else ctypes.get_errno()
+
+
+def any_address(family: int) -> bytes:
+    """An address of a family, where the kernel asks for one and does not look at it."""
+    return struct.pack("=H26x", family)
 
 
 def signal_descriptor(signals: Iterable[int]) -> int:

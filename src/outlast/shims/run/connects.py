@@ -24,10 +24,12 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.core.report import Report
+from outlast.net.address import Address
 from outlast.net.dial import DialError
 from outlast.shims.run import calls
 from outlast.shims.run.aim import Aimed, Place, Tools
 from outlast.shims.run.notices import Notice
+from outlast.shims.run.open_calls import OpenCalls
 from outlast.shims.run.own_dial import (
     CLOSED,
     GONE,
@@ -70,8 +72,8 @@ class Connect:
         self._source: tuple[str, int] | None = None
         self._port = 0
         self._own: socket.socket | None = None  # as long as a blocking call waits on it
-        self._waiting: list[Notice] = []  # connects that wait for the outcome
-        self._asking: list[Notice] = []  # questions for it
+        self._calls = OpenCalls(tools.listener)
+        self._told = True  # whether the first call has heard its answer
         self._good = 0  # what a connect that waits is told when all is well
         self._error = 0  # of the own dial
         self._race: asyncio.Task[None] | None = None
@@ -90,10 +92,10 @@ class Connect:
         self._good = 0 if blocking else errno.EINPROGRESS
         if dial.code == errno.EINPROGRESS:
             if self._aimed.raw is not None and not blocking and not patient:
-                self._tools.listener.answer(notice, errno.EINPROGRESS)
+                self._told = self._tools.listener.answer(notice, errno.EINPROGRESS)
                 sock.close()
             else:
-                self._wait_on(notice, sock)
+                self._wait_on(notice, self.place.task, sock)
             if self._ended is not None and not self._raced:
                 self._at("look", self._delay(), self._look)
             return
@@ -108,31 +110,42 @@ class Connect:
 
     def ask(self, notice: Notice, task: Task, sock: socket.socket, *, connecting: bool) -> None:
         """A later call about the same socket; `connecting`: connect again, else SO_ERROR."""
-        blocking = not fcntl.fcntl(sock, fcntl.F_GETFL) & os.O_NONBLOCK
-        if connecting and blocking and self._winner is None:
-            self._good = 0
-            self._wait_on(notice, sock)
+        if connecting and self._winner is None and self._joins(notice, task, sock):
             return
         with sock:
             state = state_of(sock)
             if self._winner is not None:
-                self._asking.append(notice)
-                self._replace(task, sock, self._winner)
+                self._calls.asks(notice, task)
+                self._replace(sock, self._winner)
             elif state == CLOSED and self._may_race():
-                self._asking.append(notice)
-                self._at("asking", HELD, self._stop_asking)
+                self._calls.asks(notice, task)
+                self._at("asking", HELD, self._calls.let_questions)
                 self._begin_race(sock)
             else:
                 if state not in (CLOSED, PENDING):
                     self._stands(sock)
                 self._tools.listener.let(notice)
 
+    def _joins(self, notice: Notice, task: Task, sock: socket.socket) -> bool:
+        """A connect again: whether it waits like the first, or is the first, which a signal has
+        cut short before it heard its answer, and which the kernel repeats."""
+        blocking = not fcntl.fcntl(sock, fcntl.F_GETFL) & os.O_NONBLOCK
+        if blocking or (self._good and self._own is not None):
+            self._good = 0 if blocking else errno.EINPROGRESS
+            self._wait_on(notice, task, sock)
+            return True
+        if not self._told and state_of(sock) == PENDING:
+            self._told = self._tools.listener.answer(notice, errno.EINPROGRESS)
+            sock.close()
+            return True
+        return False
+
     def cancel(self) -> None:
         """The supervision ends: the kernel is left with all."""
         self._over("")
 
-    def _wait_on(self, notice: Notice, sock: socket.socket) -> None:
-        self._waiting.append(notice)
+    def _wait_on(self, notice: Notice, task: Task, sock: socket.socket) -> None:
+        self._calls.connects(notice, task)
         if self._own is not None:
             sock.close()
             return
@@ -173,14 +186,12 @@ class Connect:
             else:
                 self._fail(self._error or errno.ECONNREFUSED)
             return
-        if not self._good and self._aimed.raw is not None:
-            calls.connect(own.fileno(), self._aimed.raw)  # the kernel notes that it is over
         self._stands(own)
 
     def _look(self) -> None:
         """How is the own dial? The program's socket is borrowed for that, if no call waits."""
-        self._waiting = [each for each in self._waiting if self._tools.listener.valid(each)]
-        if self._own is not None and not self._waiting:  # a signal has ended the call
+        self._calls.prune()
+        if self._own is not None and not self._calls.connecting:  # a signal has ended the call
             self._let_go()
         sock = self._borrowed()
         if sock is None:
@@ -221,9 +232,7 @@ class Connect:
 
     def _out_of_time(self) -> None:
         """The call ends as it does in the kernel after SO_SNDTIMEO; the dial goes on."""
-        for notice in self._waiting:
-            self._tools.listener.answer(notice, errno.EINPROGRESS)
-        self._waiting = []
+        self._calls.answer(errno.EINPROGRESS)
         self._let_go()
 
     # -- further dials ---------------------------------------------------------------------
@@ -256,9 +265,9 @@ class Connect:
         if isinstance(outcome, DialError):
             self._lost(outcome)
         else:
-            self._won(outcome.stream.detach())
+            self._won(outcome.stream.detach(), outcome.stream.address)
 
-    def _won(self, new: socket.socket) -> None:
+    def _won(self, new: socket.socket, address: Address) -> None:
         sock = self._borrowed()
         state = GONE if sock is None else state_of(sock)
         if sock is not None and state not in (CLOSED, PENDING):
@@ -268,10 +277,12 @@ class Connect:
             new.close()
             self._over("closed by the program before it was connected")
         else:
-            self._blame()
+            self._aimed.blame(
+                sock.family, address, self._port, self._error, self._tools.world.now()
+            )
             self._winner = new
-            if self._waiting or self._asking:
-                self._replace(self.place.task, sock, new)
+            if self._calls.connecting or self._calls.asking:
+                self._replace(sock, new)
             if self._ended is not None:  # nobody waits: whoever polls is to ask
                 self._at("kept", KEPT, lambda: self._over("the program did not ask for it"))
                 if state == PENDING:
@@ -281,12 +292,11 @@ class Connect:
 
     def _lost(self, error: DialError | None) -> None:
         """No further dial stands."""
-        asked, self._asking = self._asking, []
-        for notice in asked:
-            self._tools.listener.let(notice)
+        asked = self._calls.asking
+        self._calls.let_questions()
         if error is not None:
             self._report.note(f"no other dial was answered: {error}")
-        if not self._waiting:
+        if not self._calls.connecting:
             if asked:
                 self._over(f"failed after {self._milliseconds()}")
             return
@@ -298,25 +308,17 @@ class Connect:
 
     def _is_up(self, state: int) -> bool:
         """Whether nothing more can be done for a connect that no call waits for."""
-        if self._waiting or self._winner is not None:
+        if self._calls.connecting or self._winner is not None:
             return False
         late = self._tools.world.now() - self._started > self._tools.policy.connect_timeout
         return state == CLOSED or late
 
-    def _blame(self) -> None:
-        """The own dial was silent while another one was answered."""
-        address, now = self._aimed.address, self._tools.world.now()
-        if address is None or self._error:
-            return
-        if self._port:
-            self._aimed.service.memory.silent(address, self._port, now)
-
     # -- endings ---------------------------------------------------------------------------
 
-    def _replace(self, task: Task, old: socket.socket, new: socket.socket) -> None:
+    def _replace(self, old: socket.socket, new: socket.socket) -> None:
         """Put the winner in the place of the program's own, and let the program go on."""
-        for notice in (*self._waiting, *self._asking):
-            number = notice.arguments[0]
+        for notice, task in self._calls:
+            number = notice.arguments[0] & 0xFFFFFFFF
             try:
                 placed = self._tools.placer.place(notice, task, number, self.place.inode, new)
             except OSError as error:
@@ -326,11 +328,7 @@ class Connect:
                 continue
             self._let_go()
             old.close()  # an epoll that knows it would tell of its end
-            if not self._good and self._aimed.raw is not None:
-                calls.connect(new.fileno(), self._aimed.raw)
-            for each in self._waiting:
-                self._tools.listener.answer(each, self._good)
-            self._waiting = []
+            self._conclude(new)
             self._tools.watching.add(task, number, cookie_of(new), self._aimed.words)
             self._over(f"connected in {self._milliseconds()} by another dial, {placed}")
             return
@@ -338,26 +336,24 @@ class Connect:
     def _stands(self, sock: socket.socket) -> None:
         """The own dial has won."""
         self._aimed.learn(sock, self._tools.world.now(), self._started)
-        for notice in self._waiting:
-            self._tools.listener.answer(notice, self._good)
-        self._waiting = []
+        self._conclude(sock)
         place = self.place
         self._tools.watching.add(place.task, place.number, place.cookie, self._aimed.words)
         self._over(f"connected in {self._milliseconds()}, on its own socket")
+
+    def _conclude(self, sock: socket.socket) -> None:
+        """Tell the connects that wait that all is well. After a blocking one the kernel is to
+        think so too: that takes a connect of its own, which one that a signal has cut short makes
+        by itself."""
+        if self._calls.connecting and self._calls.answer(self._good) and not self._good:
+            calls.connect(sock.fileno(), self._aimed.raw or calls.any_address(sock.family))
 
     def _fail(self, code: int) -> None:
         """Every dial has failed: the program's socket is as after a failed connect."""
         if self._own is not None:
             disconnect(self._own)
-        for notice in self._waiting:
-            self._tools.listener.answer(notice, code)
-        self._waiting = []
+        self._calls.answer(code)
         self._over(f"{os.strerror(code)} after {self._milliseconds()}")
-
-    def _stop_asking(self) -> None:
-        for notice in self._asking:
-            self._tools.listener.let(notice)
-        self._asking = []
 
     def _over(self, what: str) -> None:
         """Nothing is left to be done. What still waits is the kernel's."""
@@ -368,9 +364,7 @@ class Connect:
             timer.cancel()
         if self._race is not None:
             self._race.cancel()
-        for notice in self._waiting:
-            self._tools.listener.let(notice)
-        self._stop_asking()
+        self._calls.let()
         self._let_go()
         if self._winner is not None:
             self._winner.close()

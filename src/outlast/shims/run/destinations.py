@@ -110,7 +110,7 @@ def _exact(patterns: Iterable[Pattern]) -> list[tuple[str, int]]:
 
 def _first(service: Service, family: int, now: float) -> tuple[Address | None, bytes | None]:
     """The endpoint to dial first by a socket of this family, and how connect(2) takes it."""
-    for each in service.order(now):
+    for each in service.arrange(service.addresses(), now):
         fit = fitted(each, family)
         if fit is not None:
             return each, packed(fit)
