@@ -132,3 +132,19 @@ def test_a_key_stays_where_it_is_while_others_move() -> None:
         else:
             assert after == before
     assert 4 <= moved <= 18
+
+
+@pytest.mark.parametrize(("slow_start", "least", "most"), [(10.0, 0.01, 0.12), (0.0, 0.2, 0.3)])
+def test_one_that_returns_is_given_little_at_first(
+    slow_start: float, least: float, most: float
+) -> None:
+    """From a tenth of its share to all of it in ten seconds: in the first four, a quarter."""
+    scene = Scene(1, 4)
+    scene.net.at(2.0, scene.pods[0].kill)
+    scene.net.at(10.0, scene.pods[0].start)
+    plan = outlast.HealthPlan(slow_start=slow_start)
+    target = outlast.Target(scene.text, health=plan, check=outlast.TcpCheck())
+    run(scene, scene.client(target=target), until=31.0)
+    # Its check finds it within two times 0.5 s, more or less.
+    assert least <= scene.asked.share(0, since=11.0, until=15.0) <= most
+    assert scene.asked.share(0, since=21.0) > 0.19

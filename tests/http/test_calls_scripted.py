@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from email.utils import formatdate
+from typing import Any
 
 import httpx
 import pytest
 
+import outlast
 from outlast import Backoff, Policy, Progress
 from tests.http.callers import report_of, words
-from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent
+from tests.http.fake_network import FakeNetwork, FakeStream, Line, answer, answers, silent, target
 from tests.http.virtual_calls import AT_ONCE, URL, client
 
 TINY = 1e-6  # seconds, of rounding
@@ -352,6 +354,17 @@ def test_a_repeat_goes_to_another_endpoint(url: str) -> None:
         with client(network, "a", "b", policy=Policy(attempts=2, backoff=AT_ONCE)) as calls:
             for _ in range(4):
                 assert calls.get(url).content == b"ok"
+
+
+@pytest.mark.parametrize("bad", [answers(0.01, answer(b"busy", 503)), hang_up(0.01).script])
+def test_a_repeat_goes_to_another_endpoint_than_the_preferred_one(bad: Any) -> None:
+    network = FakeNetwork(a=Line(bad), b=GOOD)
+    aim = outlast.Target(target("a", "b"), balance=outlast.PickFirst())
+    policy = Policy(attempts=2, backoff=AT_ONCE)
+    transport = outlast.Transport(network=network, targets={URL: aim}, policy=policy)
+    with httpx.Client(transport=transport) as calls:
+        assert calls.get(URL).content == b"ok"
+    assert [each.address.host for each in network.streams] == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_all_endpoints_dead_is_told_with_every_dial() -> None:
