@@ -23,7 +23,7 @@ __all__ = ["COOKIES", "Registration", "cookie_of", "copy_of", "take_place", "tak
 
 COOKIES = sys.platform == "linux"  # whether sockets can be told apart by more than their number
 _SO_COOKIE = 57  # asm-generic/socket.h
-_EPOLL_CTL_ADD = 1  # linux/eventpoll.h
+_EPOLL_CTL_ADD, _EPOLL_CTL_DEL = 1, 2  # linux/eventpoll.h
 _O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
@@ -59,14 +59,19 @@ def take_polled_place(
     copy of that. False if another socket is there by now. Both are closed. Linux only."""
     library = _library()
     with winner, old:
-        registered = list(_registrations(number))
-        flags = 0 if os.get_inheritable(number) else _O_CLOEXEC
-        # From here to the second line no other thread of Python's can close the number.
-        if not _is_same(number, cookie) or library.dup3(winner.fileno(), number, flags) < 0:
+        try:
+            flags = 0 if os.get_inheritable(number) else _O_CLOEXEC
+        except OSError:
             return False
-        for each in registered:
-            event = _event(each)
-            library.epoll_ctl(each.epoll, _EPOLL_CTL_ADD, number, event)
+        registered = [(each.epoll, _event(each)) for each in _registrations(number)]
+        # From here to the last `epoll_ctl` nothing lets another thread of Python's in by itself.
+        if not _is_same(number, cookie):
+            return False
+        for epoll, event in registered:  # else who waits there would hear of either socket
+            library.epoll_ctl(epoll, _EPOLL_CTL_DEL, number, event)
+        library.dup3(winner.fileno(), number, flags)
+        for epoll, event in registered:
+            library.epoll_ctl(epoll, _EPOLL_CTL_ADD, number, event)
         with contextlib.suppress(OSError):  # it wakes who waits, though it was not connected
             old.shutdown(socket.SHUT_RDWR)
     return True

@@ -104,13 +104,13 @@ def test_a_source_port_and_a_timeout_of_zero_are_left_to_the_original(
 
 def test_its_errors_are_the_socket_modules(names: Names, silent: Silent) -> None:
     names["silent.test"] = [silent.address]
-    names["none.test"] = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    names["nobody.test"] = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     put()
     with pytest.raises(TimeoutError) as caught:
         socket.create_connection(("silent.test", 1), SHORT)
     assert caught.value.args == ("timed out",)
     with pytest.raises(socket.gaierror) as unknown:
-        socket.create_connection(("none.test", 1), SHORT)
+        socket.create_connection(("nobody.test", 1), SHORT)
     assert unknown.value.errno == socket.EAI_NONAME
     with pytest.raises(ValueError, match="unpack"):
         socket.create_connection(("silent.test",))  # type: ignore[arg-type]  # as the test is about

@@ -70,10 +70,13 @@ class Courses:
         self.answers = answers
         self.kept: dict[object, Course | None] = {}
         self._resolve = resolve
+        self._here: set[tuple[str, int]] = set()  # names that lead to nothing in scope
+        self._single: dict[str, Course] = {}  # by target: names of one address
 
     def forget(self) -> None:
         """What names stand for has changed."""
         self.kept.clear()
+        self._here.clear()
 
     def find(self, address: Any, family: int) -> Course | None:
         """The course of what a program gives to `connect`; None: leave it alone.
@@ -96,9 +99,17 @@ class Courses:
     def reach(self, host: str, port: int) -> Course | None:
         """The course of a name or an address whose family is open; None: leave it alone."""
         where = literal(host, port)
-        if where is None:
-            return self._named(host, port, 0)
-        return self._literal(where, where.sockaddr, where.family)[0]
+        if where is None:  # what is in scope by its addresses alone is met when these are dialled
+            return self._named(host, port, 0) if self._wanted(host, port) else None
+        key = where.sockaddr
+        if key in self.kept:
+            return self.kept[key]
+        return self.find(key, where.family)
+
+    def _wanted(self, name: str, port: int) -> bool:
+        if (name, port) in self._here:
+            return False
+        return self.settings.scope.target_for(name, port) is not None
 
     @staticmethod
     def _pair(address: Any) -> tuple[str, int] | tuple[None, int]:
@@ -132,12 +143,32 @@ class Courses:
             return self._mapped(mapped, family)
         target = target_of(host, port)
         found = self._look_up(target, family)
-        if not found or self._scoped(found[0].host, host, port) is None:
+        if not found:
             return None
+        if self._scoped(found[0].host, host, port) is None:
+            self._stays(host, port)
+            return None
+        if len(found) == 1:
+            return self._alone(target, found[0])
         course = Course(target, None)
         order = list(course.service.arrange(found, kernel().now()))
         course.first, course.others = order[0], order[1:]
         return course
+
+    def _stays(self, name: str, port: int) -> None:
+        """A name that leads to addresses out of scope, as one of this machine does."""
+        if len(self._here) >= MOST:
+            self._here.clear()
+        self._here.add((name, port))
+
+    def _alone(self, target: Target, address: Address) -> Course:
+        """A name of one address: the course is kept as long as that is so."""
+        known = self._single.get(target.text)
+        if known is None or known.first != address:
+            if len(self._single) >= MOST:
+                self._single.clear()
+            known = self._single[target.text] = Course(target, address)
+        return known
 
     def _look_up(self, target: Target, family: int) -> Sequence[Address]:
         """The addresses of a target's name; the last ones while its resolver is out of order."""

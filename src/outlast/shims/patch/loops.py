@@ -19,7 +19,7 @@ from outlast.net.kernel import kernel
 from outlast.net.run import run_async
 from outlast.net.under_way import pending_error
 from outlast.shims.patch.connecting import Connect, begin, worth_a_race
-from outlast.shims.patch.courses import Course, Courses
+from outlast.shims.patch.courses import Courses
 from outlast.shims.patch.sockets import Native, course_of
 
 if TYPE_CHECKING:
@@ -33,65 +33,63 @@ def sock_connect_for(courses: Courses, original: Native, native: Native) -> Nati
 
     @functools.wraps(original)
     async def sock_connect(self: asyncio.AbstractEventLoop, sock: Any, address: Any) -> None:
-        course = None if sock.gettimeout() != 0 else await _course(self, courses, sock, address)
-        if course is None:
+        course = None
+        if sock.gettimeout() == 0:
+            if _is_name(address):
+                address = await _looked_up(self, sock, address)
+            course = course_of(courses, sock, address)
+        connect = None if course is None else begin(sock, course, courses.settings.policy, None)
+        if connect is None or connect.alone:
             await original(self, sock, address)
-            return
-        connect = begin(sock, course, courses.settings.policy, None)
-        if connect.alone:
-            await original(self, sock, address)
-            return
-        try:
+        else:
             await _connect(self, connect, native)
-        finally:
-            if sock.fileno() >= 0:
-                sock.settimeout(0.0)  # what takes its place does not block either
 
     return sock_connect
 
 
-async def _course(
-    loop: asyncio.AbstractEventLoop, courses: Courses, sock: Any, address: Any
-) -> Course | None:
-    """See `course_of`; a name is looked up by the loop, as the original does."""
-    host = address[0] if isinstance(address, tuple) and len(address) > 1 else None
-    if isinstance(host, str) and literal(host, 1) is None and host:
-        infos = await loop.getaddrinfo(*address[:2], family=sock.family, type=sock.type)
-        address = infos[0][4]
-    return course_of(courses, sock, address)
+def _is_name(address: Any) -> bool:
+    if type(address) is not tuple or len(address) != 2 or type(address[0]) is not str:
+        return False
+    host, port = address
+    return bool(host) and type(port) is int and literal(host, port) is None
+
+
+async def _looked_up(loop: asyncio.AbstractEventLoop, sock: Any, address: Any) -> Any:
+    """As the original does, in a thread of the loop's."""
+    infos = await loop.getaddrinfo(*address, family=sock.family, type=sock.type, proto=sock.proto)
+    return infos[0][4] if infos else address
 
 
 async def _connect(loop: asyncio.AbstractEventLoop, connect: Connect, native: Native) -> None:
     """The program's own dial, and a race where that is silent or fails."""
-    error = None
+    error: OSError | None = None
     if connect.course.first is not None:
+        answered = True
         try:
             native(connect.sock, connect.destination)
-            answered = True
         except (BlockingIOError, InterruptedError):
-            answered = await _answer(loop, connect)
+            number = connect.sock.fileno()
+            over: asyncio.Future[bool] = loop.create_future()
+            loop.add_writer(number, _tell, over, True)
+            timer = loop.call_later(min(connect.delay, connect.limit), _tell, over, False)
+            try:
+                answered = await over
+            finally:
+                timer.cancel()
+                loop.remove_writer(number)
             error = pending_error(connect.sock, connect.destination) if answered else None
         except OSError as failed:
-            answered, error = True, failed
+            error = failed
         if error is not None and not worth_a_race(error):
             raise error
         if answered and error is None:
             connect.connected()
             return
-    await run_async(kernel(), connect.settle(error))
-
-
-async def _answer(loop: asyncio.AbstractEventLoop, connect: Connect) -> bool:
-    """Whether its own dial is over before another one is due."""
-    number = connect.sock.fileno()
-    over: asyncio.Future[bool] = loop.create_future()
-    loop.add_writer(number, _tell, over, True)
-    timer = loop.call_later(min(connect.delay, connect.limit), _tell, over, False)
     try:
-        return await over
+        await run_async(kernel(), connect.settle(error))
     finally:
-        timer.cancel()
-        loop.remove_writer(number)
+        if connect.sock.fileno() >= 0:
+            connect.sock.settimeout(0.0)  # what takes its place does not block either
 
 
 def _tell(over: asyncio.Future[bool], answered: bool) -> None:
