@@ -13,19 +13,18 @@ import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from outlast.event_log import log_events
-from outlast.fields import seconds
-from outlast.net.systemd import notify
-from outlast.shims.forward import Forwarder
-from outlast.shims.forward.forwarder import DRAIN
-from outlast.shims.settings import Settings, read_settings
-from outlast.target import Target, parse_target
+if TYPE_CHECKING:  # imported where they are needed: the other commands begin without them
+    from outlast.shims.forward import Forwarder
+    from outlast.shims.settings import Settings
+    from outlast.target import Target
 
 __all__ = ["forward"]
 
+DRAIN = "25s"  # within the 30 that Kubernetes gives a pod to end
 ENDS = ("SIGTERM", "SIGINT")
 
 
@@ -33,6 +32,8 @@ def _duration(
     _context: click.Context, _parameter: click.Parameter, value: str | float | None
 ) -> float | None:
     """Seconds, or "5s", "250ms", "10m"; None stays."""
+    from outlast.fields import seconds
+
     if value is None:
         return None
     word: str | float = value
@@ -57,7 +58,7 @@ def _duration(
     "--drain",
     callback=_duration,
     metavar="DURATION",
-    default=f"{DRAIN:g}s",
+    default=DRAIN,
     show_default=True,
     help="Seconds that open connections have to end after SIGTERM, before they are reset.",
 )
@@ -99,6 +100,9 @@ def forward(
     raced by others, and what is known of them is shared by all connections. A client whose upstream
     dies is reset, never ended as if all had been said.
     """
+    from outlast.shims.forward import Forwarder
+    from outlast.shims.settings import read_settings
+
     _raise_descriptors()
     fields = {} if connect_timeout is None else {"connect_timeout": connect_timeout}
     try:
@@ -123,6 +127,8 @@ def forward(
 
 def _mapped(pairs: tuple[str, ...], settings: Settings) -> list[str | Target]:
     """The pairs, each target through the table of targets in the settings."""
+    from outlast.target import parse_target
+
     found: list[str | Target] = list(pairs)
     for number in range(1, len(pairs), 2):
         target = parse_target(pairs[number])
@@ -147,6 +153,8 @@ def _raise_descriptors() -> None:
 
 
 def _begun(forwarder: Forwarder) -> None:
+    from outlast.net.systemd import notify
+
     for route in forwarder.routes:
         _say(f"forwarding {route}")
     for place in forwarder.public:
@@ -157,6 +165,8 @@ def _begun(forwarder: Forwarder) -> None:
 @contextlib.contextmanager
 def _logging(*, explain: bool) -> Iterator[None]:
     """Warnings on stderr; with `explain` also what happens to endpoints."""
+    from outlast.event_log import log_events
+
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("outlast: %(levelname)s: %(message)s"))
     log = logging.getLogger("outlast")
@@ -176,6 +186,8 @@ def _until_signalled(
     forwarder: Forwarder, drain: float, environ: Mapping[str, str]
 ) -> Iterator[None]:
     """The first signal drains, the second ends at once."""
+    from outlast.net.systemd import notify
+
     asked = False
 
     def end(_number: int, _frame: FrameType | None) -> None:
