@@ -21,7 +21,7 @@ INCIDENT := tests/lab/test_incident_a.py
 LEGACY := tests/lab/legacy/test_incident_a.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet clean
+.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-forward clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -95,10 +95,13 @@ fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZ
 churn: $(VENV)/.dev  ## 10 minutes in which everything comes and goes, or CHURN_ARGS='seconds [seed]'; nothing may grow
 	$(BIN)/python -m tests.stress.churn $(CHURN_ARGS)
 
-bench: bench-speed bench-incident bench-routing bench-simnet  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
+bench: bench-speed bench-incident bench-routing bench-simnet bench-forward  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
 
 bench-simnet: $(VENV)/.dev  ## what the simulated network costs; fails where its limits do not hold
 	$(BIN)/python -m benchmarks.simnet
+
+bench-forward: $(VENV)/.dev  ## what the forwarder costs, beside direct connections; fails where its limits do not hold
+	$(BIN)/python -m benchmarks.forward $(filter --smoke,$(BENCH_ARGS))
 
 bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, an hour
 	$(BENCH)/bin/python benchmarks/import_cost.py

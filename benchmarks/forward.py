@@ -256,6 +256,8 @@ def main() -> int:
         each = (full - empty) / chosen.idle * 1024
         print(f"{chosen.idle} idle connections: {full:.1f} MiB resident, {empty:.1f} MiB without")
         print(f"each {each:.1f} KiB")
+    if chosen.smoke:
+        return 0  # the limits are for the figures of a whole run
     held = ratio >= LEAST_RATIO and full <= MOST_MEMORY
     print("the limits hold" if held else f"a limit is broken: {ratio:.0%}, {full:.1f} MiB")
     return 0 if held else 1
