@@ -1,7 +1,7 @@
 """redis-py with a connection class of this library: no command hangs on a server that is lost.
 
-Run `python examples/redis_adapter.py redis://HOST:PORT` (default: 127.0.0.1:6379). It needs redis-py
-(`pip install outlast[redis]`). Take the server's network away while it runs: calls fail within
+Run `python examples/redis_adapter.py redis://HOST:PORT` (127.0.0.1:6379 if none is given); redis-py
+comes by `pip install outlast[redis]`. Take the server's network away while it runs: calls fail within
 12 s though no timeout is set, and work again as soon as one endpoint of the name does.
 """
 
