@@ -34,6 +34,15 @@ def test_wrong_connects_are_told_what_the_kernel_tells(port: int) -> None:
     assert "on its own socket" in under.stderr  # it was not left alone altogether
 
 
+def test_threads_that_change_all_under_a_connect_hold_nobody_up(port: int) -> None:
+    done = run(*LOOPBACK, program=[str(HERE / "racing.py"), str(port), "1.5"])
+    assert done.returncode == 0, done.stderr
+    assert "unprotected" not in done.stderr
+    found = json.loads(done.stdout)
+    assert found["errors"] == []
+    assert found["longest"] < 3.0  # a call that is made to block is cut short after a second
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

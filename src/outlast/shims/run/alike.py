@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import socket
 
+from outlast.shims.run.machine import Unsupported
 from outlast.shims.run.processes import Task
 
 __all__ = ["Likeness"]
@@ -26,11 +27,18 @@ STARTED = 19  # place of a process's start in /proc/PID/stat, counted behind its
 
 
 class Likeness:
-    """What this process is like, and which of the supervised are not. One owner."""
+    """What this process is like, and which of the supervised are not. One owner. Raises
+    Unsupported where the kernel cannot tell."""
 
     def __init__(self) -> None:
         with socket.socket() as ours:
-            self._network = _network(ours)
+            try:
+                self._network = _network(ours)
+            except OSError as error:
+                raise Unsupported(
+                    f"this kernel does not name network namespaces ({error.strerror}); "
+                    "Linux 5.14 or later is needed"
+                ) from error
             self._user = os.fstat(ours.fileno()).st_uid
         self._label = _text("/proc/self/attr/current")
         self._groups = _text("/proc/self/cgroup")

@@ -5,7 +5,8 @@ Signals that somebody sends to this process are passed on to the program; those 
 sends reach the program by themselves. A program that is stopped stops this process too, so that a
 shell sees it. The exit code is the program's; one that a signal has ended ends this process by the
 same signal. While the supervisor lives nothing here listens; when it has died every call is left to
-the kernel: the program goes on, as if it had been started without us.
+the kernel: the program goes on, as if it had been started without us. One that does not take its
+turns any more is killed, to the same end: what it read of the program's memory may never come.
 
 Source: signalfd(2), setpgid(2) on job control, seccomp_unotify(2).
 """
@@ -21,6 +22,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -30,6 +32,7 @@ from outlast.shims.run.launch import NOT_FOUND, NOT_RUNNABLE, Command
 from outlast.shims.run.machine import Machine, Unsupported, this_machine
 from outlast.shims.run.notices import Listener
 from outlast.shims.run.service_process import serve
+from outlast.shims.run.supervisor import LAST_CALL, TURNS
 from outlast.shims.settings import Settings
 
 __all__ = ["FAULT", "Wish", "run"]
@@ -43,6 +46,7 @@ WATCHED = (*PASSED_ON, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU)
 _INFO = struct.Struct("=Iii")  # ssi_signo, ssi_errno, ssi_code, of 128 bytes
 _INFO_SIZE = 128
 FROM_KERNEL = 0x80  # SI_KERNEL: the terminal's
+TURN, MISSED = 2.0, 5  # seconds between two looks at the supervisor; looks without a turn of its
 SWEPT, AHEAD = 20_000, 64  # calls before and after the last known one that may still wait
 
 
@@ -102,8 +106,10 @@ class _Front:
         self._program = 0
         self._listener: Listener | None = None
         self._failed = 0  # errno of exec
-        self._last_id = mmap.mmap(-1, 8)
+        self._shared = mmap.mmap(-1, LAST_CALL.size + TURNS.size)
+        self._turns = self._missed = 0
         self._supervisor = 0
+        self._gone = False
         self._poll = select.poll()
 
     def run(self) -> NoReturn:
@@ -120,14 +126,19 @@ class _Front:
                 self._wish.settings,
                 self._wish.explain,
                 theirs,
-                self._last_id,
+                self._shared,
             )
         theirs.close()
         heard = line.fileno()
         for number in (heard, signals):
             self._poll.register(number, select.POLLIN)
+        due = time.monotonic() + TURN
         while True:
-            for number, _ in self._poll.poll():
+            found = self._poll.poll(TURN * 1000)
+            if time.monotonic() >= due:
+                self._look_after_supervisor()
+                due = time.monotonic() + TURN
+            for number, _ in found:
                 if number == signals:
                     self._signals(signals)
                 elif number == heard:
@@ -198,14 +209,26 @@ class _Front:
         """Let go of all calls that wait for it, and be there for those that come."""
         self._poll.unregister(line)
         line.close()
+        self._gone = True
         if not self._program or self._listener is None:
             _say("the supervisor has ended before the program began")
             sys.exit(FAULT)
-        last = struct.unpack_from("=Q", self._last_id, 0)[0]
+        last = struct.unpack_from("=Q", self._shared, 0)[0]
         for number in range(last + AHEAD, max(0, last - SWEPT), -1):
             self._listener.let_id(number % 2**64)
         self._poll.register(self._listener.fileno(), select.POLLIN)
         self._reap()
+
+    def _look_after_supervisor(self) -> None:
+        """Kill one that hangs. A machine that sleeps or is slow holds both of us up."""
+        if not self._program or self._gone:
+            return
+        turns, self._turns = self._turns, TURNS.unpack_from(self._shared, LAST_CALL.size)[0]
+        self._missed = self._missed + 1 if turns == self._turns else 0
+        if self._missed >= MISSED:
+            _say(f"the supervisor hangs; {self._wish.words[0]} goes on unprotected")
+            _send(self._supervisor, signal.SIGKILL)
+            self._gone = True
 
     def _stand_in(self) -> None:
         listener = self._listener

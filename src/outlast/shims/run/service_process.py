@@ -20,6 +20,7 @@ from typing import Any
 from outlast.net.kernel import kernel
 from outlast.net.run import give_way, run_async
 from outlast.shims.run import calls
+from outlast.shims.run.alike import Likeness
 from outlast.shims.run.explain import Explainer
 from outlast.shims.run.launch import Child, Command, begin
 from outlast.shims.run.machine import Machine, Unsupported
@@ -30,10 +31,11 @@ from outlast.shims.settings import Settings
 
 __all__ = ["LEFT_ALONE", "serve"]
 
+UNBLOCK = 1.0  # seconds
 # Meant for the program: whoever sends them to the whole group does not mean to end the supervisor.
 LEFT_ALONE = (
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1),
-    *(signal.SIGUSR2, signal.SIGALRM, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+    *(signal.SIGUSR2, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
 )
 
 
@@ -43,7 +45,7 @@ def serve(
     settings: Settings,
     explain: bool,
     line: socket.socket,
-    last_id: mmap.mmap,
+    shared: mmap.mmap,
 ) -> None:
     """The process's life. Never returns."""
     code = 1
@@ -51,14 +53,25 @@ def serve(
         calls.stay_parent_of_orphans()
         mender = Mender(machine)
         try:
+            likeness = Likeness()
             child = begin(machine, command)
         except Unsupported as error:
             tell(line, refused=str(error))
             os._exit(0)
         for number in LEFT_ALONE:
             signal.signal(number, signal.SIG_IGN)
+        _never_block()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        asyncio.run(_supervise(machine, child, mender, settings, explain, line, last_id))
+        supervisor = Supervisor(
+            machine,
+            Listener(child.listener),
+            mender,
+            likeness,
+            settings,
+            Explainer(wanted=explain),
+            shared,
+        )
+        asyncio.run(_supervise(supervisor, child, line))
         code = 0
     except Exception as error:  # noqa: BLE001  the last word of a process
         with contextlib.suppress(OSError):
@@ -73,27 +86,28 @@ def tell(line: socket.socket, **what: Any) -> None:
         line.send(json.dumps(what).encode())
 
 
-async def _supervise(
-    machine: Machine,
-    child: Child,
-    mender: Mender,
-    settings: Settings,
-    explain: bool,
-    line: socket.socket,
-    last_id: mmap.mmap,
-) -> None:
+def _never_block() -> None:
+    """A connect on the program's socket can be made to block by the program, which shares its
+    flags: a signal ends whatever blocks in this process within a second."""
+    signal.signal(signal.SIGALRM, _nothing)
+    signal.setitimer(signal.ITIMER_REAL, UNBLOCK, UNBLOCK)
+
+
+def _nothing(number: int, frame: object) -> None:
+    """That the signal was there is all it is for."""
+    del number, frame
+
+
+async def _supervise(supervisor: Supervisor, child: Child, line: socket.socket) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with contextlib.suppress(OSError):
         socket.send_fds(line, [json.dumps({"started": child.pid}).encode()], [child.listener])
-    listener = Listener(child.listener)
-    listener.prefer_sync()
-    explainer = Explainer(wanted=explain)
-    supervisor = Supervisor(machine, listener, mender, settings, explainer, last_id)
+    explainer = supervisor.explainer
     if not await supervisor.destinations.first_look_up():
         explainer.warn("not all names of the scope are known yet: their servers are slow")
     loop = asyncio.get_running_loop()
-    parent = _Parent(child.pid, line, explain)
+    parent = _Parent(child.pid, line, explainer.wanted)
     loop.add_signal_handler(signal.SIGCHLD, parent.reap)
     child.go()
     code = child.failed()

@@ -37,10 +37,11 @@ from outlast.shims.run.tuning import Tuner
 from outlast.shims.run.watching import SETTLED, Watching
 from outlast.shims.settings import Settings
 
-__all__ = ["Supervisor"]
+__all__ = ["LAST_CALL", "TURNS", "Supervisor"]
 
 log = logging.getLogger("outlast")
 
+LAST_CALL, TURNS = struct.Struct("=Q"), struct.Struct("=Q")
 AT_ONCE = 32  # calls between two looks at everything else
 UNSIGNED = 0xFFFFFFFF
 
@@ -53,16 +54,19 @@ class Supervisor:
         machine: Machine,
         listener: Listener,
         mender: Mender,
+        likeness: Likeness,
         settings: Settings,
         explainer: Explainer,
-        last_id: mmap.mmap,
+        shared: mmap.mmap,
     ) -> None:
         self._machine = machine
         self._listener = listener
-        self._explainer = explainer
-        self._last_id = last_id  # shared with whoever answers in our place
+        listener.prefer_sync()
+        self.explainer = explainer
+        self._shared = shared  # with `front`: the last call's number, and a count of our turns
+        self._turns = 0
         self._processes = Processes()
-        self._likeness = Likeness()
+        self._likeness = likeness
         self._tuner = Tuner(settings.policy.keepalive)
         self._watching = Watching(kernel(), self._processes, settings.policy)
         self._mender = mender
@@ -85,13 +89,15 @@ class Supervisor:
             Placer(self._listener, self._mender),
             self._watching,
             self._likeness,
-            self._explainer,
+            self.explainer,
         )
         loop.add_reader(self._listener, self._hear)
         keeping = loop.create_task(self.destinations.keep_up())
         try:
             while not self.over.is_set():
                 self._watching.settle()
+                self._turns += 1
+                TURNS.pack_into(self._shared, LAST_CALL.size, self._turns)
                 try:
                     await asyncio.wait_for(self.over.wait(), SETTLED / 2)
                 except asyncio.TimeoutError:
@@ -111,7 +117,7 @@ class Supervisor:
                 return
             notice = self._listener.receive()
             if notice is not None:
-                struct.pack_into("=Q", self._last_id, 0, notice.id)
+                LAST_CALL.pack_into(self._shared, 0, notice.id)
                 self._take(notice)
 
     def _take(self, notice: Notice) -> None:
@@ -175,10 +181,10 @@ class Supervisor:
 
     def _leave(self, notice: Notice, wanted: Wanted | None, why: str) -> None:
         self._listener.let(notice)
-        if wanted is not None and self._explainer.wanted:
+        if wanted is not None and self.explainer.wanted:
             where = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
             number = notice.arguments[0] & UNSIGNED
-            self._explainer.connect(
+            self.explainer.connect(
                 notice.pid, number, f"{where}:{wanted.port}", f"left alone: {why}"
             )
 
@@ -207,10 +213,10 @@ class Supervisor:
             self._patience.loops(process)
         elif notice.call == LANDLOCK_RESTRICT_SELF:
             self._likeness.restricts(process)
-            self._explainer.tell(f"pid {process} restricts itself (Landlock): left alone from now")
+            self.explainer.tell(f"pid {process} restricts itself (Landlock): left alone from now")
         elif notice.call == IO_URING_SETUP and process not in self._rings:
             self._rings.add(process)
-            self._explainer.tell(
+            self.explainer.tell(
                 f"pid {process} uses io_uring: connects made through it are not seen; "
                 "`--io-uring refuse` has the program do without"
             )
