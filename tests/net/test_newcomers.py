@@ -13,6 +13,7 @@ from outlast.net import newcomers as module
 from outlast.net.newcomers import Newcomers
 from outlast.net.options import Keepalive, SocketPlan, apply
 from outlast.net.place import cookie_of
+from outlast.net.pooled import PooledSocket
 from outlast.net.sentry import watch
 from outlast.net.untouched import keep_alive
 from tests.net.pairs import at, fill, keepalive, pair, user_timeout
@@ -98,8 +99,8 @@ def test_somebody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 QUIET = Sample(unacked=0, acked=0, window=1000, rtt=0.001, backoff=0, heard=4.0, sent=4.0)
 
 
-def pooled(sock: socket.socket) -> module._Pooled:
-    made = module._Pooled(sock.fileno())
+def pooled(sock: socket.socket) -> PooledSocket:
+    made = PooledSocket(sock.fileno())
     made.limit(11.0)
     return made
 

@@ -23,9 +23,10 @@ from typing import Any
 
 from outlast.core.liveness import Awaits, Liveness, Watch
 from outlast.core.tolerance import Tolerance
-from outlast.net.held import Held, HeldSocket, HeldStream, SocketSource, layers
+from outlast.net.held import Held, HeldStream, SocketSource, layers
 from outlast.net.kernel import kernel
 from outlast.net.observe import Observer
+from outlast.net.pooled import PooledSocket
 from outlast.net.seam import WAKE, Network, Stream, Wait, Waiter
 
 __all__ = ["Sentry", "Watched", "take_held", "watch", "watch_handed"]
@@ -267,7 +268,7 @@ def watch_handed(
     network: Network, stream: Stream, sock: socket.socket, user_timeout: float
 ) -> Watched:
     """Watch the socket of a dialled stream that is handed out. Raises as `watch`."""
-    held = HeldSocket(sock) if sock.fileno() >= 0 else HeldStream(stream)
+    held = PooledSocket(sock) if sock.fileno() >= 0 else HeldStream(stream)
     watched = _handed[sock] = take_held(network, held, user_timeout)
     return watched
 
@@ -298,7 +299,7 @@ def watch(
         raise ValueError(f"user_timeout: {user_timeout!r} is no number of seconds, such as 11.0")
     watched = _known(sock)
     if watched is None:
-        watched = _sentry(kernel()).take(kernel(), HeldSocket(sock), user_timeout)
+        watched = _sentry(kernel()).take(kernel(), PooledSocket(sock), user_timeout)
     watched.set(awaiting=awaiting, abort=abort)
     watched.check()
     return watched
