@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from outlast.cancelling import Cancellable
 from outlast.event_kinds import (
     KINDS,
     AttemptFailed,
@@ -88,7 +88,7 @@ F = TypeVar("F", bound=OutlastEvent)
 G = TypeVar("G", bound=OutlastEvent)
 
 
-class Subscription:
+class Subscription(Cancellable):
     """A place on the list of those who are told. Also a context manager. Thread-safe."""
 
     __slots__ = ("_call", "kinds")
@@ -128,17 +128,6 @@ class Subscription:
                 log.exception("subscriber %r failed at %s; it is told no more", self._call, event)
         finally:
             _telling.reset(token)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
 
     def __repr__(self) -> str:
         state = "" if self.active else " (over)"

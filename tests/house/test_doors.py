@@ -11,8 +11,9 @@ from tests.house.sources import Import, Source, calls, functions, imports, libra
 
 ROOMS = {"core", "face", "values", "net", "service", "http", "shims", "top"}
 FACE = {
-    *("outlast.errors", "outlast.event_kinds", "outlast.event_log", "outlast.events"),
-    *("outlast.fields", "outlast.policy", "outlast.strategies", "outlast.target"),
+    *("outlast.cancelling", "outlast.errors", "outlast.event_kinds", "outlast.event_log"),
+    *("outlast.events", "outlast.fields", "outlast.policy", "outlast.strategies"),
+    "outlast.target",
 }
 VALUES = {"outlast.net.address", "outlast.net.options"}  # net's values, which policies are made of
 

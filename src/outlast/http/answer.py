@@ -118,20 +118,14 @@ class Answer(Watching):
         """End the exchange: back to the pool if it is complete, else closed."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.release(lease)
-            if seat is not None:
-                seat.leave(self.call.now())
 
     def _drop(self) -> None:
         """End an exchange that broke, at once."""
         lease, self._lease = self._lease, None
         if lease is not None:
             self.unwatch()
-            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.discard(lease)
-            if seat is not None:
-                seat.leave(self.call.now())
 
     def __del__(self) -> None:
         lease = self._lease
@@ -150,10 +144,7 @@ class Answer(Watching):
             raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
         if not piece:
             self._lease = None
-            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.release(lease, whole=True)
-            if seat is not None:
-                seat.leave(self.call.now())
         return piece
 
     async def _pull(self, lease: Lease) -> None:

@@ -125,10 +125,7 @@ class Attempt(Endings):
         lease, self.lease = self.lease, None
         if lease is not None:
             self.unwatch()
-            seat = self.call.engine.pool.seats.pop(lease, None)
             self.call.engine.discard(lease)
-            if seat is not None:
-                seat.leave(self.call.now())
 
     def _blame(self, lease: Lease, failure: TransportFailure) -> None:
         """A failure may tell against the endpoint. What ends in the middle of a pooled connection's

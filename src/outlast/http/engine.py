@@ -123,10 +123,7 @@ class Engine:
             for connection in chain(*self._inherited.pop().drain()):
                 connection.stream.close()
         while self._abandoned:
-            lease = self._abandoned.popleft()
-            self.discard(lease)
-            if lease in self.pool.seats:
-                self.pool.seats.pop(lease).leave(self.network.now())
+            self.discard(self._abandoned.popleft())
 
     def abandon(self, lease: Lease) -> None:
         """An answer was garbage-collected unfinished. No lock may be taken here."""
@@ -228,6 +225,7 @@ class Engine:
     def release(self, lease: Lease, *, whole: bool = False) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it.
         `whole`: all of the answer has come, so that it is the peer who wants no more."""
+        seat = self.pool.seats.pop(lease, None)  # now: the next may have the same lease
         connection, reusable = lease.connection, lease.exchange.leave()
         if connection.epoch != self.epoch or not self.pool.release(
             connection, reusable=reusable, now=self.network.now()
@@ -236,6 +234,8 @@ class Engine:
             self.tell((connection,), "" if reusable else "peer" if whole else "unfinished")
         elif self.pool.berths:
             self._stir(connection)
+        if seat is not None:
+            seat.leave(self.network.now())
 
     def keep(self, connection: Connection, *, reusable: bool) -> bool:
         """Give a connection back to the pool; False if it is to be closed."""
@@ -294,12 +294,14 @@ class Engine:
     def discard(self, lease: Lease) -> None:
         """End an exchange that did not end well: its connection is aborted, unless others share
         it and it has not failed them."""
-        connection = lease.connection
+        seat, connection = self.pool.seats.pop(lease, None), lease.connection
         usable = connection.session is not None and lease.exchange.leave()
         if not self.keep(connection, reusable=usable):
             connection.stream.abort()
             doubted = connection.suspected and connection.suspected == connection.requests
             self.tell((connection,), "suspect" if doubted else "unfinished")
+        if seat is not None:
+            seat.leave(self.network.now())
 
     def retire_departed(self, service: Service) -> None:
         """Endpoints may have left the target: connections to them serve no further request, so

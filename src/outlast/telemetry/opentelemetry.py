@@ -16,9 +16,9 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
 
 from outlast import events
+from outlast.cancelling import Cancellable
 from outlast.core.classify import Progress
 from outlast.events import KINDS, CallFinished, OutlastEvent
 from outlast.service.overview import snapshot as table_now
@@ -80,7 +80,7 @@ def subscribe(
     )
 
 
-class OpenTelemetryMetrics:
+class OpenTelemetryMetrics(Cancellable):
     """Instruments of a meter; see `subscribe`. A context manager. Thread-safe."""
 
     def __init__(
@@ -116,17 +116,6 @@ class OpenTelemetryMetrics:
     def cancel(self) -> None:
         """Count no more, and read no snapshot. Idempotent."""
         self._subscription.cancel()
-
-    def __enter__(self) -> OpenTelemetryMetrics:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
 
     def _told(self, event: OutlastEvent) -> None:
         with self._labels.lock:

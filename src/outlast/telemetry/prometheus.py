@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from types import TracebackType
 
 from outlast import events
+from outlast.cancelling import Cancellable
 from outlast.events import KINDS, OutlastEvent
 from outlast.service.overview import snapshot as table_now
 from outlast.service.snapshot import Snapshot
@@ -50,7 +50,7 @@ def subscribe(
     return PrometheusMetrics(registry, snapshot)
 
 
-class PrometheusMetrics:
+class PrometheusMetrics(Cancellable):
     """Metrics in a registry; see `subscribe`. A context manager. Thread-safe."""
 
     def __init__(
@@ -85,17 +85,6 @@ class PrometheusMetrics:
     def _unregister(self) -> None:
         while self._registered:
             self._registry.unregister(self._registered.pop())
-
-    def __enter__(self) -> PrometheusMetrics:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
 
     def _told(self, event: OutlastEvent) -> None:
         with self._labels.lock:
