@@ -184,8 +184,8 @@ def pass_end_on(sink: socket.socket) -> None:
     """Say that nothing more will come. Raises SinkFailed."""
     try:
         sink.shutdown(socket.SHUT_WR)
-    except OSError as error:
-        raise SinkFailed(error) from error
+    except OSError as error:  # ENOTCONN says only that it has ended
+        raise SinkFailed(failure(sink) or error) from error
 
 
 def failure(sock: socket.socket) -> OSError | None:
