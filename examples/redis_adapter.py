@@ -1,8 +1,8 @@
 """redis-py with a connection class of this library: no command hangs on a server that is lost.
 
 Run `python examples/redis_adapter.py redis://HOST:PORT` (127.0.0.1:6379 if none is given); redis-py
-comes by `pip install outlast[redis]`. Take the server's network away while it runs: calls fail within
-12 s though no timeout is set, and work again as soon as one endpoint of the name does.
+comes by `pip install outlast[redis]`. Take the server's network away while it runs: calls fail
+within 12 s though no timeout is set, and work again as soon as one endpoint of the name does.
 """
 
 from __future__ import annotations

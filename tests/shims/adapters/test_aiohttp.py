@@ -149,6 +149,8 @@ async def test_tls_verifies_the_name_that_was_written(
 SHORT = aiohttp.ClientTimeout(sock_connect=0.3)
 
 
+# aiohttp warns of uvloop's transports on Python 3.10, which can do it all the same.
+@pytest.mark.filterwarnings("ignore:An HTTPS request is being sent:RuntimeWarning")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_proxy_is_dialled_like_anybody(
     site: Site, silent: int, served_as: ssl.SSLContext, trusting: ssl.SSLContext, scheme: str
