@@ -144,7 +144,9 @@ def test_tls_verifies_the_name_that_was_written(
                 pools.request("GET", "https://others.svc/")
         with OutlastHTTPSConnectionPool("orders.svc", 443, targets=ports, **made) as pool:
             assert pool.request("GET", "/a").status == 200
-        if urllib3.__version__.startswith("1."):  # there the context checks the host all the same
+        if not hasattr(
+            urllib3.exceptions, "NameResolutionError"
+        ):  # there the context checks the host all the same
             return
         with OutlastPools(targets=ports, assert_hostname="orders.svc", **made) as pools:
             assert pools.request("GET", "https://others.svc/a").status == 200

@@ -71,6 +71,8 @@ class OutlastConnector(aiohttp.TCPConnector):
     whose endpoint is known to be dead, is not used again. Belongs to one event loop.
     """
 
+    _resolver: AbstractResolver
+
     def __init__(
         self,
         *,

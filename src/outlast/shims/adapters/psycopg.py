@@ -19,12 +19,11 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import psycopg
 import psycopg.errors
 from psycopg import pq
-from psycopg.rows import Row
 
 from outlast.policy import Policy
 from outlast.shims.adapters.dialler import Dialler, peer_of
@@ -33,6 +32,8 @@ from outlast.target import Target
 
 if TYPE_CHECKING:
     import socket
+
+R_co = TypeVar("R_co", covariant=True)  # a row, as psycopg has it
 
 __all__ = ["OutlastAsyncConnection", "OutlastConnection"]
 
@@ -193,7 +194,7 @@ class _Handed:
         return made((yield from _over(offer, conninfo)))
 
 
-class OutlastConnection(_Handed, psycopg.Connection[Row]):
+class OutlastConnection(_Handed, psycopg.Connection[R_co], Generic[R_co]):
     """`psycopg.Connection` that outlives its endpoints: `OutlastConnection.connect(...)`, or
     `ConnectionPool(connection_class=OutlastConnection, kwargs={"targets": ...})`."""
 
@@ -228,7 +229,7 @@ class OutlastConnection(_Handed, psycopg.Connection[Row]):
         raise plan.error or psycopg.OperationalError("connection failed: no host is named")
 
 
-class OutlastAsyncConnection(_Handed, psycopg.AsyncConnection[Row]):
+class OutlastAsyncConnection(_Handed, psycopg.AsyncConnection[R_co], Generic[R_co]):
     """`psycopg.AsyncConnection`, likewise. A cancelled connect leaves no socket behind."""
 
     @classmethod
