@@ -7,9 +7,11 @@ import signal
 
 import pytest
 
+from outlast.events import CallFinished
 from outlast.service import table
 from outlast.telemetry import labels
 from outlast.telemetry.labels import OTHER, Labels, errno_label, method_label
+from outlast.telemetry.measures import Measure
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,9 @@ def test_the_child_of_a_fork_has_a_lock_of_its_own() -> None:
             with names.lock:
                 os._exit(0)
     assert os.waitpid(child, 0) == (child, 0)
+
+
+@pytest.mark.parametrize("wrong", [{"labels": ("colour",)}, {"of": "colour"}])
+def test_a_metric_of_a_field_that_its_event_lacks_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="x: CallFinished has no field 'colour'"):
+        Measure(kind=CallFinished, name="x", text="X.", **wrong)  # type: ignore[arg-type]  # a table

@@ -11,8 +11,9 @@ What can change back is not counted here: see `states`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any
 
 from outlast import events
 from outlast.events import OutlastEvent
@@ -20,56 +21,79 @@ from outlast.telemetry.labels import errno_label, method_label
 
 __all__ = ["MEASURES", "REQUEST", "Measure"]
 
-E = TypeVar("E", bound=OutlastEvent)
-
 # Seconds. Requests: OpenTelemetry's conventions for http.client.request.duration. Connects in a
 # cluster take less than a millisecond; a connection lives for minutes (DESIGN section 6).
 REQUEST = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 CONNECT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 REST = (0.01, 0.1, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
+# Labels that are not simply what the field of their name says.
+OTHERWISE: dict[str, Callable[[Any], str]] = {
+    "method": lambda event: method_label(event.method),
+    "errno": lambda event: errno_label(event.errno),
+    "failed": lambda event: _text(bool(event.error)),
+    "check": lambda event: "up" if event.up else "down",
+}
 
-def _none(event: OutlastEvent) -> tuple[str, ...]:  # noqa: ARG001  that is what it is for
-    return ()
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
 
 
-def _one(event: OutlastEvent) -> float:  # noqa: ARG001  every event is one
-    return 1
+def _reader(label: str) -> Callable[[Any], str]:
+    value = attrgetter(label)
+    return lambda event: _text(value(event))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure(Generic[E]):
+class Measure:
     """One metric that events of one kind feed.
 
-    `labels`: their names, beyond "target" and, with `by_address`, "address"; `values`: of an
-    event, in the same order. `amount`: what an event adds (a counter), or a sample of seconds (a
-    histogram, if there are `buckets`); None leaves the event out.
+    `labels`: their names, beyond "target" and, with `by_address`, "address". `of`: the field that
+    an event adds (a counter), or a sample of seconds (a histogram, if there are `buckets`); "" for
+    one. ValueError where the kind of event has no such field.
     """
 
-    kind: type[E]
+    kind: type[OutlastEvent]
     name: str
     text: str
     unit: str = "s"
     labels: tuple[str, ...] = ()
-    values: Callable[[E], tuple[str, ...]] = _none
-    amount: Callable[[E], float | None] = _one
+    of: str = ""
     buckets: Sequence[float] = ()
     by_address: bool = False
+    _readers: tuple[Callable[[Any], str], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        known = {"", *OTHERWISE, *(each.name for each in fields(self.kind))}
+        for name in (self.of, *self.labels):
+            if name not in known:
+                raise ValueError(f"{self.name}: {self.kind.__name__} has no field {name!r}")
+        readers = tuple(OTHERWISE.get(label) or _reader(label) for label in self.labels)
+        object.__setattr__(self, "_readers", readers)
+
+    def values(self, event: OutlastEvent) -> tuple[str, ...]:
+        """An event's labels, in the order of `labels`."""
+        return tuple([read(event) for read in self._readers])
+
+    def amount(self, event: OutlastEvent) -> float | None:
+        """See `of`; None leaves the event out."""
+        if not self.of:
+            return 1
+        number: float | None = getattr(event, self.of)
+        return number
 
 
-def _yes(value: bool) -> str:
-    return "true" if value else "false"
-
-
-MEASURES: tuple[Measure[Any], ...] = (
+MEASURES: tuple[Measure, ...] = (
     # -- calls ------------------------------------------------------------------------------
     Measure(
         kind=events.CallFinished,
         name="request.duration",
         text="Duration of calls, to the head of the answer or to the error.",
         labels=("method",),
-        values=lambda e: (method_label(e.method),),
-        amount=lambda e: e.seconds,
+        of="seconds",
         buckets=REQUEST,
     ),
     Measure(
@@ -78,11 +102,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Calls that have ended, by status or by error.",
         unit="{request}",
         labels=("method", "status", "error"),
-        values=lambda e: (
-            method_label(e.method),
-            "" if e.status is None else str(e.status),
-            e.error,
-        ),
     ),
     Measure(
         kind=events.CallFinished,
@@ -90,8 +109,7 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Requests of which a byte was written; more than calls by repeats and hedges.",
         unit="{request}",
         labels=("method",),
-        values=lambda e: (method_label(e.method),),
-        amount=lambda e: e.attempts,
+        of="attempts",
     ),
     Measure(
         kind=events.AttemptFailed,
@@ -99,13 +117,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Tries that failed or had an answer that is repeated, and whether they were.",
         unit="{attempt}",
         labels=("phase", "error", "status", "reused", "repeated"),
-        values=lambda e: (
-            e.phase,
-            e.error,
-            "" if e.status is None else str(e.status),
-            _yes(e.reused),
-            _yes(e.repeated),
-        ),
         by_address=True,
     ),
     Measure(
@@ -120,7 +131,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Repeats and hedges that a dry run has only counted.",
         unit="{request}",
         labels=("rule",),
-        values=lambda e: (e.rule,),
     ),
     Measure(
         kind=events.BudgetExhausted,
@@ -128,7 +138,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="What was not done because a budget is spent.",
         unit="{refusal}",
         labels=("budget",),
-        values=lambda e: (e.budget,),
     ),
     Measure(
         kind=events.CircuitOpen,
@@ -136,7 +145,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Times that an endpoint was at a limit.",
         unit="{refusal}",
         labels=("limit",),
-        values=lambda e: (e.limit,),
         by_address=True,
     ),
     # -- connections ------------------------------------------------------------------------
@@ -145,8 +153,7 @@ MEASURES: tuple[Measure[Any], ...] = (
         name="pool.wait.duration",
         text="Time that calls stood in line for a connection.",
         labels=("granted",),
-        values=lambda e: (_yes(e.granted),),
-        amount=lambda e: e.seconds,
+        of="seconds",
         buckets=REQUEST,
     ),
     Measure(
@@ -154,22 +161,21 @@ MEASURES: tuple[Measure[Any], ...] = (
         name="lookup.duration",
         text="Duration of look-ups of a name.",
         labels=("failed",),
-        values=lambda e: (_yes(bool(e.error)),),
-        amount=lambda e: e.seconds,
+        of="seconds",
         buckets=CONNECT,
     ),
     Measure(
         kind=events.ConnectionOpened,
         name="connect.duration",
         text="From SYN to established, of dials that won their race.",
-        amount=lambda e: e.connect,
+        of="connect",
         buckets=CONNECT,
     ),
     Measure(
         kind=events.ConnectionOpened,
         name="handshake.duration",
         text="Duration of TLS handshakes and tunnels of dials that won their race.",
-        amount=lambda e: e.handshake,
+        of="handshake",
         buckets=CONNECT,
     ),
     Measure(
@@ -178,7 +184,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Dials that failed, or were given up unanswered (no errno).",
         unit="{dial}",
         labels=("phase", "errno"),
-        values=lambda e: (e.phase, errno_label(e.errno)),
         by_address=True,
     ),
     Measure(
@@ -199,7 +204,7 @@ MEASURES: tuple[Measure[Any], ...] = (
         kind=events.ConnectionReused,
         name="connection.idle.duration",
         text="Idle time of pooled connections before they were reused.",
-        amount=lambda e: e.idle,
+        of="idle",
         buckets=REST,
     ),
     Measure(
@@ -208,14 +213,13 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Connections that were retired, by reason.",
         unit="{connection}",
         labels=("reason",),
-        values=lambda e: (e.reason,),
         by_address=True,
     ),
     Measure(
         kind=events.ConnectionClosed,
         name="connection.duration",
         text="Age of connections when they were retired.",
-        amount=lambda e: e.age,
+        of="age",
         buckets=REST,
     ),
     Measure(
@@ -232,7 +236,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Ejections, and with enforced=false those of a dry run.",
         unit="{ejection}",
         labels=("rule", "enforced"),
-        values=lambda e: (e.rule, _yes(e.enforced)),
         by_address=True,
     ),
     Measure(
@@ -248,7 +251,6 @@ MEASURES: tuple[Measure[Any], ...] = (
         text="Changes of an active check's opinion, to up or down.",
         unit="{change}",
         labels=("check",),
-        values=lambda e: ("up" if e.up else "down",),
         by_address=True,
     ),
     Measure(

@@ -95,7 +95,7 @@ class OpenTelemetryMetrics(Cancellable):
         meter = metrics.get_meter("outlast", meter_provider=meter_provider)
         self._labels = Labels()
         self._addresses = addresses
-        self._fed: dict[type[OutlastEvent], list[tuple[Measure[OutlastEvent], _Instrument]]] = {}
+        self._fed: dict[type[OutlastEvent], list[tuple[Measure, _Instrument]]] = {}
         for measure in MEASURES:
             if measure.name not in INSTEAD:
                 pair = measure, _instrument(measure, meter)
@@ -131,7 +131,7 @@ class OpenTelemetryMetrics(Cancellable):
 
     def _feed(
         self,
-        measure: Measure[OutlastEvent],
+        measure: Measure,
         instrument: _Instrument,
         event: OutlastEvent,
         target: str,
@@ -153,7 +153,7 @@ class OpenTelemetryMetrics(Cancellable):
 _Instrument = metrics.Counter | metrics.Histogram
 
 
-def _instrument(measure: Measure[OutlastEvent], meter: metrics.Meter) -> _Instrument:
+def _instrument(measure: Measure, meter: metrics.Meter) -> _Instrument:
     name = f"outlast.{measure.name}"
     if measure.buckets:
         return meter.create_histogram(

@@ -61,7 +61,7 @@ class PrometheusMetrics(Cancellable):
         self._removes = not any(name in os.environ for name in MULTI_PROCESS)
         self._children: dict[_Series, _Metric] = {}  # the client's own look-up takes longer
         self._series: dict[tuple[str, str], list[_Series]] = {}  # of each endpoint
-        self._fed: dict[type[OutlastEvent], list[tuple[Measure[OutlastEvent], _Metric]]] = {}
+        self._fed: dict[type[OutlastEvent], list[tuple[Measure, _Metric]]] = {}
         self._registered: list[_Metric | _States] = []
         try:
             for measure in MEASURES:
@@ -99,7 +99,7 @@ class PrometheusMetrics(Cancellable):
                     metric.remove(*values)
                     del self._children[series]
 
-    def _feed(self, measure: Measure[OutlastEvent], metric: _Metric, event: OutlastEvent) -> None:
+    def _feed(self, measure: Measure, metric: _Metric, event: OutlastEvent) -> None:
         amount = measure.amount(event)
         if amount is None:
             return
@@ -123,7 +123,7 @@ _Metric = Counter | Histogram
 _Series = tuple[_Metric, tuple[str, ...]]
 
 
-def _metric(measure: Measure[OutlastEvent], registry: CollectorRegistry) -> _Metric:
+def _metric(measure: Measure, registry: CollectorRegistry) -> _Metric:
     labels = ("target", *measure.labels, *(("address",) if measure.by_address else ()))
     name = _name(measure.name, measure.unit)
     if measure.buckets:
