@@ -226,7 +226,7 @@ def _without_calls(programs: Sequence[Program], outage: Outage) -> dict[str, str
         waiting = [
             program
             for program in waiting
-            if program.name not in failed and program.lines() < 2 * outage.workers
+            if program.name not in failed and program.lines() < outage.workers
         ]
         time.sleep(0.05)
     return failed

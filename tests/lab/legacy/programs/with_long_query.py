@@ -1,4 +1,4 @@
-"""psycopg 3 with queries of three seconds; the server ends any that takes longer than five.
+"""psycopg 3 with queries of two seconds; the server ends any that takes longer than five.
 
 Neither helps against a machine that dies: that limit dies with it.
 """
@@ -22,7 +22,7 @@ def kept() -> Callable[[], None]:
             held.append(psycopg.connect(f"host={HOST} port={PORT} user=postgres", autocommit=True))
             held[0].execute("SET statement_timeout = '5s'")
         try:
-            row = held[0].execute("SELECT count FROM stock, pg_sleep(3)").fetchone()
+            row = held[0].execute("SELECT count FROM stock, pg_sleep(2)").fetchone()
             right(row and row[0])
         except psycopg.Error:
             held.clear()
