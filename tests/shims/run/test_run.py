@@ -242,6 +242,29 @@ def test_a_second_supervisor_is_refused_by_name() -> None:
     assert "Nothing was started" in done.stderr
 
 
+REFUSED = {"pidfd_getfd": 438, "pidfd_open": 434, "seccomp": 0, "process_vm_readv": 0}
+
+
+@pytest.mark.parametrize("call", sorted(REFUSED))
+def test_what_a_profile_refuses_is_named(call: str) -> None:
+    x86 = os.uname().machine == "x86_64"
+    number = {"seccomp": 317 if x86 else 277, "process_vm_readv": 310 if x86 else 270}.get(
+        call, REFUSED[call]
+    )
+    command = [sys.executable, str(HERE / "profile.py"), str(number), *RUN]
+    done = subprocess.run(
+        [*command, "--unprotected", "--", "echo", "runs"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "runs\n")
+    assert call in done.stderr
+    assert "Operation not permitted" in done.stderr
+    assert "profile" in done.stderr or "pidfd_open" in done.stderr
+
+
 def test_unprotected_runs_the_program_all_the_same() -> None:
     inner = [*RUN, "--unprotected", "--", sys.executable, "-c", "print('runs')"]
     done = run(program=inner[1:])

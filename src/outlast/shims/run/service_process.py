@@ -117,6 +117,7 @@ async def _supervise(supervisor: Supervisor, child: Child, line: socket.socket) 
     parent.reap()
     await run_async(kernel(), give_way())  # loads what the first race would have to wait for
     await supervisor.run()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGALRM})  # the loop ends
     parent.reap()
 
 
