@@ -16,8 +16,7 @@ import logging
 import os
 import socket
 import threading
-from collections import deque
-from typing import NamedTuple
+from typing import TypeAlias
 
 from outlast.net.kernel import kernel
 from outlast.net.options import NUMBERS, TCP
@@ -35,11 +34,9 @@ STAYS = 10  # looks without a newcomer after which nobody looks any more
 RTO_DEFAULT = 120_000  # milliseconds; what stands where nobody has set a cap (facts 2.1)
 
 
-class _Newcomer(NamedTuple):
-    number: int
-    cookie: bytes
-    user_timeout: float  # seconds; 0: it is not watched
-    rto_max: float  # seconds; 0: left alone
+# Its cookie; the user timeout to watch it with, 0 for not at all; the cap on the gap between
+# retransmissions, 0 for none: both in seconds.
+_Newcomer: TypeAlias = "tuple[bytes, float, float]"
 
 
 class Newcomers:
@@ -47,13 +44,13 @@ class Newcomers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._list: deque[_Newcomer] = deque()
+        self._there: dict[int, _Newcomer] = {}  # by number: the last one that came under it
         self._running = False
 
     def add(self, number: int, cookie: bytes, user_timeout: float, rto_max: float) -> None:
         """A socket has connected; `cookie` as by `net.place.cookie_of`. Raises RuntimeError if the
         system gives no thread to look from."""
-        self._list.append(_Newcomer(number, cookie, user_timeout, rto_max))
+        self._there[number] = cookie, user_timeout, rto_max
         if not self._running:
             self._begin()
 
@@ -76,15 +73,16 @@ class Newcomers:
                 empty = 0 if self.look() else empty + 1
         finally:
             self._running = False
-        if self._list:  # one has come at the very end
+        if self._there:  # one has come at the very end
             self._begin()
 
     def look(self) -> int:
         """Take on who is there; how many had come."""
-        count = len(self._list)  # whoever comes meanwhile has time until the next look
+        count = len(self._there)  # whoever comes meanwhile has time until the next look
         for _ in range(count):
+            number = next(iter(self._there))
             try:
-                _take(self._list.popleft())
+                _take(number, *self._there.pop(number))
             except (OSError, ValueError):  # closed, or never connected
                 continue
             except RuntimeError as error:  # no thread to watch from
@@ -95,20 +93,20 @@ class Newcomers:
         """In the child of a fork: the thread is the parent's."""
         self._lock = threading.Lock()
         self._running = False
-        if self._list:
+        if self._there:
             self._begin()
 
 
-def _take(newcomer: _Newcomer) -> None:
-    held = PooledSocket(newcomer.number)
+def _take(number: int, cookie: bytes, user_timeout: float, rto_max: float) -> None:
+    held = PooledSocket(number)
     with held.borrowed() as sock:
-        if sock is None or cookie_of(sock) != newcomer.cookie:
+        if sock is None or cookie_of(sock) != cookie:
             return
         option = NUMBERS["rto_max"]
-        if newcomer.rto_max and option is not None and _default_rto(sock, option):
-            sock.setsockopt(TCP, option, round(newcomer.rto_max * 1000))
-    if newcomer.user_timeout:
-        take_held(kernel(), held, newcomer.user_timeout)
+        if rto_max and option is not None and _default_rto(sock, option):
+            sock.setsockopt(TCP, option, round(rto_max * 1000))
+    if user_timeout:
+        take_held(kernel(), held, user_timeout)
 
 
 def _default_rto(sock: socket.socket, option: int) -> bool:

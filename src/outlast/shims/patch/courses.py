@@ -33,9 +33,9 @@ Resolve = Callable[..., Sequence[Any]]
 class Course:
     """One destination. `first`: what to dial first on the program's own socket; None: a race finds
     out. `others`: what else will do. `answer`: the name it came from, if that has several
-    addresses. `cut`: whether it gives way to these."""
+    addresses. `connects`: how many have been made, or nearly so many."""
 
-    __slots__ = ("answer", "first", "others", "service", "target")
+    __slots__ = ("answer", "connects", "first", "others", "service", "target")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Course:
         self.first = first
         self.others = others
         self.answer = answer
+        self.connects = 0
         self.service: Service = service_of(target, kernel())
 
     @property
@@ -71,7 +72,7 @@ class Courses:
         self.kept: dict[object, Course | None] = {}
         self._resolve = resolve
         self._here: set[tuple[str, int]] = set()  # names that lead to nothing in scope
-        self._single: dict[str, Course] = {}  # by target: names of one address
+        self._single: dict[tuple[str, int, int], Course] = {}  # names of one address
 
     def forget(self) -> None:
         """What names stand for has changed."""
@@ -138,6 +139,13 @@ class Courses:
         return Course(target, where, answer=answer if several else None), type(address) is tuple
 
     def _named(self, host: str, port: int, family: int) -> Course | None:
+        """The course to a name. One of a single address is kept as long as that is so."""
+        known = self._single.get((host, port, family))
+        if known is not None:
+            found = self._look_up(known.target, family)
+            if len(found) == 1 and found[0] == known.first:
+                return known
+            del self._single[host, port, family]
         mapped = self.settings.scope.target_for(host, port)
         if mapped is not None and mapped.text != target_of(host, port).text:
             return self._mapped(mapped, family)
@@ -148,11 +156,10 @@ class Courses:
         if self._scoped(found[0].host, host, port) is None:
             self._stays(host, port)
             return None
-        if len(found) == 1:
-            return self._alone(target, found[0])
-        course = Course(target, None)
-        order = list(course.service.arrange(found, kernel().now()))
-        course.first, course.others = order[0], order[1:]
+        order = list(service_of(target, kernel()).arrange(found, kernel().now()))
+        course = Course(target, order[0], order[1:])
+        if len(order) == 1 and len(self._single) < MOST:
+            self._single[host, port, family] = course
         return course
 
     def _stays(self, name: str, port: int) -> None:
@@ -160,15 +167,6 @@ class Courses:
         if len(self._here) >= MOST:
             self._here.clear()
         self._here.add((name, port))
-
-    def _alone(self, target: Target, address: Address) -> Course:
-        """A name of one address: the course is kept as long as that is so."""
-        known = self._single.get(target.text)
-        if known is None or known.first != address:
-            if len(self._single) >= MOST:
-                self._single.clear()
-            known = self._single[target.text] = Course(target, address)
-        return known
 
     def _look_up(self, target: Target, family: int) -> Sequence[Address]:
         """The addresses of a target's name; the last ones while its resolver is out of order."""

@@ -12,6 +12,9 @@ poll: see `pending`.
 from __future__ import annotations
 
 import functools
+import heapq
+import itertools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from outlast.net.address import literal
@@ -71,11 +74,11 @@ async def _connect(loop: asyncio.AbstractEventLoop, connect: Connect, native: Na
             number = connect.sock.fileno()
             over: asyncio.Future[bool] = loop.create_future()
             loop.add_writer(number, _tell, over, True)
-            timer = loop.call_later(min(connect.delay, connect.limit), _tell, over, False)
+            due = connect.began + min(connect.delay, connect.limit)
+            _timer_of(loop).add(loop, due, over)
             try:
                 answered = await over
             finally:
-                timer.cancel()
                 loop.remove_writer(number)
             error = pending_error(connect.sock, connect.destination) if answered else None
         except OSError as failed:
@@ -90,6 +93,48 @@ async def _connect(loop: asyncio.AbstractEventLoop, connect: Connect, native: Na
     finally:
         if connect.sock.fileno() >= 0:
             connect.sock.settimeout(0.0)  # what takes its place does not block either
+
+
+class _Timer:
+    """One timer for all connects of a loop: nearly all are over long before another dial would be
+    due, and a timer of the loop's own for each costs as much as the rest of this module. Belongs
+    to its loop's thread."""
+
+    __slots__ = ("_armed", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, int, asyncio.Future[bool]]] = []
+        self._armed = False
+
+    def add(self, loop: asyncio.AbstractEventLoop, due: float, over: asyncio.Future[bool]) -> None:
+        """Have it told when another dial is due."""
+        first = not self._waiting or due < self._waiting[0][0]
+        heapq.heappush(self._waiting, (due, next(_order), over))
+        if first or not self._armed:
+            self._arm(loop, due)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._armed = True
+        loop.call_later(max(0.0, due - kernel().now()), self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting, at = self._waiting, kernel().now()
+        while waiting and (waiting[0][0] <= at or waiting[0][2].done()):
+            _tell(heapq.heappop(waiting)[2], False)
+        self._armed = bool(waiting)
+        if waiting:
+            self._arm(loop, waiting[0][0])
+
+
+_order = itertools.count()
+_timers: weakref.WeakKeyDictionary[Any, _Timer] = weakref.WeakKeyDictionary()
+
+
+def _timer_of(loop: asyncio.AbstractEventLoop) -> _Timer:
+    timer = _timers.get(loop)
+    if timer is None:
+        timer = _timers[loop] = _Timer()
+    return timer
 
 
 def _tell(over: asyncio.Future[bool], answered: bool) -> None:

@@ -34,6 +34,7 @@ from outlast.shims.settings import Settings
 __all__ = ["Places"]
 
 _MISSING = object()
+_STANDARD = socket.getaddrinfo if socket.getaddrinfo.__module__ == "socket" else None
 LOOPS = "asyncio.selector_events"
 GEVENT = "gevent._socket3"
 GEVENT_LOOKUP = "gevent.socket"
@@ -46,7 +47,10 @@ class Places:
     """One patch. Not thread-safe; `installed` holds a lock."""
 
     def __init__(self, settings: Settings, answers: Answers) -> None:
-        self._courses = Courses(settings, answers, socket.getaddrinfo)
+        resolve: Native = socket.getaddrinfo
+        if resolve is _STANDARD:  # it adds enums, which nobody here needs
+            resolve = _socket.getaddrinfo
+        self._courses = Courses(settings, answers, resolve)
         self._replaced: list[tuple[Any, str, object, object]] = []
 
     def put(self) -> tuple[str, ...]:
