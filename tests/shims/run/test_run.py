@@ -231,6 +231,48 @@ def test_by_default_loopback_is_left_alone(port: int) -> None:
     assert f"127.0.0.1:{port}: left alone: out of scope" in done.stderr
 
 
+RESTRICTS_ITSELF = """
+import ctypes, os, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def connect():
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", int(sys.argv[1])))
+print(connect())
+rules = libc.syscall(444, struct.pack("=QQ", 0, 2), 16, 0)  # no TCP connect to any port
+if rules < 0:
+    sys.exit("no Landlock for networks here")
+libc.prctl(38, 1, 0, 0, 0)
+libc.syscall(446, rules, 0)
+print(connect(), flush=True)
+if not os.fork():
+    print(connect(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_the_supervisor_dials_nothing_that_a_restricted_program_may_not(port: int) -> None:
+    done = run("--explain", *LOOPBACK, program=["-c", RESTRICTS_ITSELF, str(port)])
+    if "no Landlock" in done.stderr:
+        pytest.skip("this kernel has no Landlock for networks")
+    assert done.stdout.split() == ["0", "13", "13"]  # EACCES, the child's too
+    assert done.stderr.count("left alone: the program has restricted itself") == 2
+
+
+RING = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+ring = libc.syscall(425, 1, ctypes.create_string_buffer(256))
+print("none" if ring < 0 and ctypes.get_errno() == 38 else "not refused")
+"""
+
+
+def test_io_uring_is_told_of_or_refused() -> None:
+    done = run("--explain", program=["-c", RING])
+    assert "uses io_uring" in done.stderr
+    assert run("--io-uring", "refuse", program=["-c", RING]).stdout == "none\n"
+
+
 # -- where it is not possible ------------------------------------------------------------------
 
 

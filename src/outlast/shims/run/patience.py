@@ -14,39 +14,27 @@ from __future__ import annotations
 
 import os
 
-from outlast.shims.run.processes import Task
+from outlast.shims.run.processes import Processes, Task
 
 __all__ = ["LONGEST", "Patience"]
 
 LONGEST = 1.0  # seconds in one call
-MOST = 4096  # processes that are remembered
 STRICT = {"java"}
 
 
 class Patience:
-    """Knows the processes by what they do. One owner."""
+    """Knows the processes by what they do. One owner. Raises OSError for one that has ended."""
 
-    def __init__(self) -> None:
-        self._loops: set[int] = set()
-        self._strict: dict[int, bool] = {}
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
 
-    def loops(self, process: int) -> None:
+    def loops(self, task: Task) -> None:
         """A process makes itself an epoll."""
-        if len(self._loops) >= MOST:
-            self._loops.clear()
-        self._loops.add(process)
+        self._processes.whole(task).loops = True
 
     def of(self, task: Task) -> bool:
         """Whether this program may wait in a non-blocking connect."""
-        return task.process not in self._loops or self._is_strict(task.process)
-
-    def _is_strict(self, process: int) -> bool:
-        known = self._strict.get(process)
-        if known is None:
-            if len(self._strict) >= MOST:
-                self._strict.clear()
-            known = self._strict[process] = _program(process) in STRICT
-        return known
+        return not self._processes.whole(task).loops or _program(task.process) in STRICT
 
 
 def _program(process: int) -> str:

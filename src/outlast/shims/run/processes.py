@@ -20,21 +20,23 @@ from outlast.shims.run.calls import get_descriptor
 __all__ = ["Processes", "Task"]
 
 PIDFD_THREAD = 0o200  # Linux 6.9
-MOST = 256  # tasks whose pidfd is kept
+MOST = 512  # tasks whose pidfd is kept, and as many processes
 SO_COOKIE = 57
 
 
 class Task:
     """One thread, or its process where the kernel has no pidfds of threads. Closed when dropped.
 
-    `pid`: of the thread, `process`: of the whole process.
+    `pid`: of the thread, `process`: of the whole process. `loops`: whether the process has an event
+    loop, as far as is known; told and asked of the hold on the whole process.
     """
 
-    __slots__ = ("_number", "pid", "process", "whole")
+    __slots__ = ("_number", "loops", "pid", "process", "whole")
 
     def __init__(self, pid: int, process: int, number: int, *, whole: bool) -> None:
         self.pid = pid
         self.process = process
+        self.loops = False
         self.whole = whole  # it stands for the process, and lasts as long
         self._number = number
 
@@ -71,7 +73,17 @@ class Processes:
             known = self._tasks[pid] = self._opened(pid)
             if len(self._tasks) > MOST:
                 self._tasks.popitem(last=False)
+        else:
+            self._tasks.move_to_end(pid)
         return known
+
+    def live(self, pid: int) -> Task:
+        """The hold on a thread that waits in a call just now. Raises OSError."""
+        task = self.task(pid)
+        if not _lives(task):
+            del self._tasks[pid]
+            task = self.task(pid)
+        return task
 
     def borrow(self, pid: int, number: int) -> tuple[Task, socket.socket]:
         """A thread's socket, and the hold on the thread. Raises OSError as `Task.borrow`."""
@@ -87,14 +99,14 @@ class Processes:
 
     def whole(self, task: Task) -> Task:
         """The hold on a thread's process, which outlasts the thread. Raises OSError."""
-        if task.whole:
-            return task
         known = self._wholes.get(task.process)
         if known is None or not _lives(known):
             made = Task(task.process, task.process, os.pidfd_open(task.process), whole=True)
             known = self._wholes[task.process] = made
             if len(self._wholes) > MOST:
                 self._wholes.popitem(last=False)
+        else:
+            self._wholes.move_to_end(task.process)
         return known
 
     def _opened(self, pid: int) -> Task:

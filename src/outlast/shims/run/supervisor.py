@@ -73,7 +73,7 @@ class Supervisor:
         self._settings = settings
         self._connects: dict[int, Connect] = {}
         self._rings: set[int] = set()
-        self._patience = Patience()
+        self._patience = Patience(self._processes)
         self.destinations = Destinations(settings.scope, kernel())
         self._tools: Tools | None = None
         self.over = asyncio.Event()
@@ -208,10 +208,12 @@ class Supervisor:
             known.ask(notice, task, sock, connecting=False)
 
     def _other(self, notice: Notice) -> None:
-        process = process_of(notice.pid)
         if notice.call in self._machine.epoll_create:
-            self._patience.loops(process)
-        elif notice.call == LANDLOCK_RESTRICT_SELF:
+            self._patience.loops(self._processes.live(notice.pid))
+            self._listener.let(notice)
+            return
+        process = process_of(notice.pid)
+        if notice.call == LANDLOCK_RESTRICT_SELF:
             self._likeness.restricts(process)
             self.explainer.tell(f"pid {process} restricts itself (Landlock): left alone from now")
         elif notice.call == IO_URING_SETUP and process not in self._rings:
