@@ -118,7 +118,7 @@ async def test_a_connection_to_an_endpoint_that_is_dead_is_not_used_again(site: 
 
 @pytest.mark.skipif(not LINUX, reason="needs a socket filter")
 async def test_a_read_without_a_timeout_ends_when_the_peer_is_dead(site: Site) -> None:
-    policy = Policy(user_timeout=1, keepalive=(1, 1, 1))
+    policy = Policy(user_timeout=1, keepalive=None)
     async with session(alone(site.port), policy=policy) as made:
         await asked(made)
         go_dead(site.accepted[0])

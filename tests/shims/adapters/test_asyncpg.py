@@ -114,7 +114,7 @@ async def test_a_pool(db: Site, silent: int) -> None:
 @pytest.mark.skipif(not LINUX, reason="needs a socket filter")
 @pytest.mark.incident("FR-23")
 async def test_fr23_a_query_whose_server_is_lost_ends(db: Site) -> None:
-    made = await connect(alone(db.port), policy=Policy(user_timeout=1, keepalive=(1, 1, 1)))
+    made = await connect(alone(db.port), policy=Policy(user_timeout=1, keepalive=None))
     go_dead(db.accepted[0])
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await made.execute("select 'mute'")

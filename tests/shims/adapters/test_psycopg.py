@@ -140,7 +140,7 @@ def test_what_the_caller_sets_of_the_socket_stands(db: Site) -> None:
 @pytest.mark.incident("FR-23")
 def test_fr23_a_query_whose_server_is_lost_ends(db: Site) -> None:
     """No timeout is set anywhere; the kernel's verdict is psycopg's error, and the next works."""
-    policy = Policy(user_timeout=1, keepalive=(1, 1, 1))
+    policy = Policy(user_timeout=1, keepalive=None)
     with connect(targets=alone(db.port), policy=policy) as made:
         for sock in db.accepted:
             go_dead(sock)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,7 +149,7 @@ def test_a_connection_to_an_endpoint_that_is_dead_is_not_used_again(
 def test_a_read_without_a_timeout_ends_when_the_peer_is_dead(
     session: requests.Session, site: Site
 ) -> None:
-    mounted(session, f"static://127.0.0.1:{site.port}", user_timeout=1, keepalive=(1, 1, 1))
+    mounted(session, f"static://127.0.0.1:{site.port}", user_timeout=1, keepalive=None)
     assert session.get("http://orders.svc/").ok
     go_dead(site.accepted[0])
     error = raised_by(lambda: session.post("http://orders.svc/", data=b"x"))
@@ -220,3 +222,36 @@ def test_retries_are_requests_own(session: requests.Session, refusing: int) -> N
     session.mount("http://", OutlastAdapter(max_retries=2, targets=ports, policy=SOON))
     with pytest.raises(requests.ConnectionError, match="Max retries exceeded"):
         session.get("http://orders.svc/")
+
+
+PROGRAM = """
+import os, sys, requests
+from outlast.shims.adapters.requests import OutlastAdapter
+session = requests.Session()
+session.trust_env = False
+session.mount("http://", OutlastAdapter())
+base = f"http://127.0.0.1:{sys.argv[1]}"
+assert session.get(f"{base}/parent").ok
+children = []
+for _ in range(2):
+    children.append(os.fork())
+    if not children[-1]:
+        children = []
+        break
+mine = f"{os.getpid()}"
+for number in range(50):
+    text = session.get(f"{base}/{mine}-{number}").text
+    assert text == f"GET /{mine}-{number} HTTP/1.1", text
+for child in children:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="forks")
+@pytest.mark.incident("FR-72")
+def test_fr72_replies_match_their_requests(site: Site) -> None:
+    """Parent and children share a session, and never a connection."""
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(site.port)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(site.accepted) == 3, "one for each process"

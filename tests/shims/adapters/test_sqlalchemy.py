@@ -92,7 +92,7 @@ def test_a_connection_to_an_endpoint_that_is_dead_is_replaced_unasked(driver: st
 def test_fr23_a_query_whose_server_is_lost_ends() -> None:
     with postgres_site.database() as db:
         targets = {"db.svc:5432": f"static://127.0.0.1:{db.port}"}
-        policy = Policy(user_timeout=1, keepalive=(1, 1, 1))
+        policy = Policy(user_timeout=1, keepalive=None)
         with engine("postgresql+psycopg", targets, policy=policy) as made:
             assert seven(made) == 7
             for sock in [*db.accepted]:

@@ -10,6 +10,7 @@ and port; SOCKS proxies are dialled by PySocks, which has no such hook.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Mapping
 from socket import gaierror
@@ -45,6 +46,7 @@ class OutlastHTTPConnection(connection.HTTPConnection):
     def __init__(self, *args: Any, dialler: Dialler | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.dialler = Dialler() if dialler is None else dialler
+        self._process = 0  # that has connected
 
     def _new_conn(self) -> socket.socket:
         host = str(self._dns_host)
@@ -63,6 +65,7 @@ class OutlastHTTPConnection(connection.HTTPConnection):
             )
         except OSError as error:
             raise self._theirs(error) from error
+        self._process = os.getpid()
         sys.audit("http.client.connect", self, self.host, self.port)
         return sock
 
@@ -83,8 +86,12 @@ class OutlastHTTPConnection(connection.HTTPConnection):
 
     @property
     def trusted(self) -> bool:
-        """Whether nothing speaks against another request on this connection."""
-        return self.sock is None or self.dialler.trusts(self.sock, str(self._dns_host), self.port)
+        """Whether nothing speaks against another request on this connection: it is this process's
+        own, and its peer is well."""
+        if self.sock is None:
+            return True
+        own = self._process == os.getpid()
+        return own and self.dialler.trusts(self.sock, str(self._dns_host), self.port)
 
 
 class OutlastHTTPSConnection(OutlastHTTPConnection, connection.HTTPSConnection):
@@ -95,7 +102,8 @@ class OutlastHTTPConnectionPool(connectionpool.HTTPConnectionPool):
     """urllib3's `HTTPConnectionPool`, dialled by this library.
 
     Takes that class's arguments, and by keyword `targets` and `policy`, or a `dialler` that several
-    share. A connection whose peer or endpoint is under suspicion is not used again. Thread-safe.
+    share. A connection whose peer or endpoint is under suspicion, or that a fork has inherited, is
+    not used again. Thread-safe.
     """
 
     ConnectionCls = OutlastHTTPConnection
