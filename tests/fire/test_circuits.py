@@ -3,7 +3,9 @@ how long, in which order, and what the pod sees of it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import anyio
@@ -11,11 +13,13 @@ import httpx
 import pytest
 
 import outlast
+from outlast.service.table import services_of
 from outlast.testing import SimNet
 from tests.fire.h2_pod import Books, serve_h2
 
 ORIGIN = "http://orders.shop.svc"
 SECOND = "?delay=1"  # what one answer takes
+SEEDS = range(60 if os.environ.get("OUTLAST_FULL") else 6)
 
 
 class Shop:
@@ -55,9 +59,16 @@ class Shop:
                 await main()
                 seen = outlast.snapshot(self.net).targets[0].endpoints[0]
                 assert (seen.in_flight, seen.waiting) == (0, 0)
+                assert self._berths() == seen.connections
 
         with self.net:
             self.net.run(whole, backend=backend)
+
+    def _berths(self) -> int:
+        """Connections that count against the limit."""
+        (service,) = services_of(self.net)
+        assert service.circuits is not None
+        return service.circuits.look()(service.addresses()[0]).connections
 
     @property
     def connections(self) -> int:
@@ -236,3 +247,38 @@ def test_another_transports_connection_is_waited_for_while_it_is_in_use() -> Non
     assert first == pytest.approx(1.0, abs=0.1)
     assert second == pytest.approx(first, abs=0.1)
     assert shop.connections == 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_is_cancelled_nothing_stays_counted_and_nobody_is_forgotten(seed: int) -> None:
+    """Calls of two transports at random times, some cancelled, some with little patience, on
+    connections that the pod ends now and then: in the end (`Shop.run`) nothing is counted, and
+    whoever was patient has its answer."""
+    chance = Random(seed)
+    limits = {"connections": chance.choice([1, 2]), "in_flight": chance.choice([None, 3])}
+    shop = Shop(streams=chance.choice([1, 2, 5]), goaway=chance.choice([0, 3]), **limits)
+    shop.pod.node.delay(0.05)  # so that dials are cancelled, too
+    patient = 0
+
+    async def call(number: int) -> None:
+        nonlocal patient
+        await anyio.sleep(chance.random() * 5.0)
+        delay, kind = chance.random() * 0.3, chance.choice(["patient", "hasty", "cancelled"])
+        by, name = chance.randrange(2), f"{kind} {number}"
+        if kind == "cancelled":
+            with anyio.move_on_after(chance.random() * 0.4):
+                await shop.ask(name, f"?delay={delay}", by=by)
+            return
+        patient += kind == "patient"
+        await shop.ask(name, f"?delay={delay}", by=by, pool=60.0 if kind == "patient" else 0.3)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(120):
+                group.start_soon(call, number)
+
+    shop.run(main)
+    answered = [status for name, status, _ in shop.ended if name.startswith("patient")]
+    assert answered == [200] * patient
+    hasty = [what for name, what, _ in shop.ended if name.startswith("hasty") and what != 200]
+    assert all(isinstance(each, httpx.PoolTimeout) for each in hasty)
