@@ -10,10 +10,8 @@ import os
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 import outlast
-from outlast.cli.demo import CannotRun, DemoSettings, run_demo
 from outlast.cli.forward import forward
 from outlast.cli.run import run_command
 
@@ -80,6 +78,10 @@ def demo(seconds: int, connections: str, network: str, output: Path) -> None:
     nft, and root or unprivileged user namespaces. Elsewhere it is simulated, in virtual time.
     Nothing outside this machine is contacted.
     """
+    from rich.console import Console  # other commands begin sooner without all this
+
+    from outlast.cli.demo import CannotRun, DemoSettings, run_demo
+
     try:
         run_demo(DemoSettings(seconds, connections, network, output), Console(highlight=False))
     except CannotRun as error:
