@@ -84,7 +84,7 @@ class Connect:
     def delay(self) -> float:
         """Seconds until a second dial joins."""
         own = self.policy.attempt_delay
-        return self.course.service.memory.figures()[0] if own is None else own
+        return self.course.delay if own is None else own
 
     @property
     def alone(self) -> bool:
@@ -105,6 +105,7 @@ class Connect:
         course.connects += 1
         if course.connects < WELL_KNOWN or not course.connects % ONE_IN:
             memory.learn(self._took(at), None)
+            course.delay = memory.figures()[0]
         memory.won(0, at)
         memory.answered(address, at)
         course.service.connected(address, at)

@@ -33,9 +33,10 @@ Resolve = Callable[..., Sequence[Any]]
 class Course:
     """One destination. `first`: what to dial first on the program's own socket; None: a race finds
     out. `others`: what else will do. `answer`: the name it came from, if that has several
-    addresses. `connects`: how many have been made, or nearly so many."""
+    addresses. `connects`: how many have been made, or nearly so many. `delay`: seconds until
+    another dial joins, as far as is known."""
 
-    __slots__ = ("answer", "connects", "first", "others", "service", "target")
+    __slots__ = ("answer", "connects", "delay", "first", "others", "service", "target")
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Course:
         self.answer = answer
         self.connects = 0
         self.service: Service = service_of(target, kernel())
+        self.delay = self.service.memory.figures()[0]
 
     @property
     def limit(self) -> float | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from outlast.net.address import literal
@@ -37,7 +36,7 @@ def sock_connect_for(courses: Courses, original: Native, native: Native) -> Nati
     @functools.wraps(original)
     async def sock_connect(self: asyncio.AbstractEventLoop, sock: Any, address: Any) -> None:
         course = None
-        if sock.gettimeout() == 0:
+        if sock.gettimeout() == 0 and getattr(sock, "do_handshake", None) is None:
             if _is_name(address):
                 address = await _looked_up(self, sock, address)
             course = course_of(courses, sock, address)
@@ -127,13 +126,14 @@ class _Timer:
 
 
 _order = itertools.count()
-_timers: weakref.WeakKeyDictionary[Any, _Timer] = weakref.WeakKeyDictionary()
+KEPT = "_outlast_timer"  # an attribute of the loop's: the quickest place that goes with it
 
 
 def _timer_of(loop: asyncio.AbstractEventLoop) -> _Timer:
-    timer = _timers.get(loop)
+    timer: _Timer | None = getattr(loop, KEPT, None)
     if timer is None:
-        timer = _timers[loop] = _Timer()
+        timer = _Timer()
+        setattr(loop, KEPT, timer)
     return timer
 
 
