@@ -29,7 +29,7 @@ from outlast.net.options import (
     keepalive_options,
 )
 from outlast.net.run import run_async, run_sync
-from outlast.net.seam import Network, Stream
+from outlast.net.seam import Stream
 from outlast.net.sentry import watch
 from outlast.net.tune import tune
 from outlast.policy import Policy, current_override, seconds
@@ -58,7 +58,6 @@ class Dialler:
         behind it; what is not listed is the name's addresses.
     policy: connect_timeout, attempt_delay, open_attempts, keepalive, watch and user_timeout are
         used; `outlast.override` is merged over it.
-    network: for tests.
 
     Raises ValueError naming what is wrong.
     """
@@ -69,13 +68,11 @@ class Dialler:
         self,
         targets: Mapping[str, str | Target] | None = None,
         policy: Policy | None = None,
-        *,
-        network: Network | None = None,
     ) -> None:
         _check(targets, policy)
         self._scope = parse_scope([NOWHERE], targets=targets)
         self._policy = Policy() if policy is None else policy
-        self._network = kernel() if network is None else network
+        self._network = kernel()
 
     @property
     def policy(self) -> Policy:
