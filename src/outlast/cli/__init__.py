@@ -16,6 +16,8 @@ _EXTRA = ("click", "rich")
 def main() -> None:
     """Run the command with the process's arguments; ends the process."""
     try:
+        import rich  # noqa: F401  only some commands load all of it
+
         from outlast.cli.app import app
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]

@@ -161,7 +161,7 @@ class Connect:
         if poll.poll(0):  # to loopback, and to whatever answers within microseconds
             self._writable()
         else:
-            self._tools.loop.add_writer(sock.fileno(), self._writable)
+            self._tools.loop.add_writer(sock.fileno(), self._carefully, self._writable)
 
     # -- the own dial ----------------------------------------------------------------------
 
@@ -258,14 +258,14 @@ class Connect:
     async def _run(self, aim: Aim) -> None:
         try:
             outcome = await race(self._tools.world, aim, self._report)
+            self._race = None
+            if isinstance(outcome, DialError):
+                self._lost(outcome)
+            else:
+                self._won(outcome.stream.detach(), outcome.stream.address)
         except Exception as error:
-            log.exception("a race for %s has failed", self._aimed.words)
-            outcome = DialError(str(error), timed_out=False, cause=error)
-        self._race = None
-        if isinstance(outcome, DialError):
-            self._lost(outcome)
-        else:
-            self._won(outcome.stream.detach(), outcome.stream.address)
+            log.exception("outlast run: a fault of ours")
+            self._over(f"left to the kernel: {error!r}")
 
     def _won(self, new: socket.socket, address: Address) -> None:
         sock = self._borrowed()
@@ -277,9 +277,9 @@ class Connect:
             new.close()
             self._over("closed by the program before it was connected")
         else:
-            self._aimed.blame(
-                sock.family, address, self._port, self._error, self._tools.world.now()
-            )
+            error = self._error or (errno.EHOSTUNREACH if state == CLOSED else 0)
+            now = self._tools.world.now()
+            self._aimed.blame(sock.family, address, self._port, error, now)
             self._winner = new
             if self._calls.connecting or self._calls.asking:
                 self._replace(sock, new)
@@ -378,7 +378,15 @@ class Connect:
         known = self._timers.pop(name, None)
         if known is not None:
             known.cancel()
-        self._timers[name] = self._tools.loop.call_later(seconds, then)
+        self._timers[name] = self._tools.loop.call_later(seconds, self._carefully, then)
+
+    def _carefully(self, act: Callable[[], Any]) -> None:
+        """A fault of ours must not leave the program waiting."""
+        try:
+            act()
+        except Exception as error:
+            log.exception("outlast run: a fault of ours")
+            self._over(f"left to the kernel: {error!r}")
 
     def _milliseconds(self) -> str:
         return f"{(self._tools.world.now() - self._started) * 1e3:.1f} ms"
