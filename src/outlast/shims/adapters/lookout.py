@@ -1,7 +1,7 @@
 """Finds the connections that C code of this process opens to a target, and has them watched.
 
-A library that dials in C tells nobody its sockets. But they are descriptors of this process: once a
-second, while a channel or pool of such a library lives, the list of them is read (/proc/self/fd),
+A library that dials in C tells nobody its sockets. But they are descriptors of this process: twice
+a second, while a channel or pool of such a library lives, the list of them is read (/proc/self/fd),
 and a TCP connection that is new and leads to one of the target's addresses gets keepalive, if it
 has none but the system's, and a watch. Linux only: elsewhere nothing is found, and the library's
 own means remain. One job for all, on the library's background thread.
@@ -26,7 +26,7 @@ from outlast.target import Target
 
 __all__ = ["look_out"]
 
-PACE = 1.0  # seconds between two looks
+PACE = 0.5  # seconds between two looks
 LOOKUP = 5.0  # seconds that a look-up may take
 DESCRIPTORS = "/proc/self/fd"
 
