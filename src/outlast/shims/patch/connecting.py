@@ -105,7 +105,7 @@ class Connect:
         course.connects += 1
         if course.connects < WELL_KNOWN or not course.connects % ONE_IN:
             memory.learn(self._took(at), None)
-            course.delay = memory.figures()[0]
+            course.refresh()
         memory.won(0, at)
         memory.answered(address, at)
         course.service.connected(address, at)
@@ -177,6 +177,7 @@ class Connect:
         if isinstance(outcome, DialError):
             self._lost(outcome)
             raise self._plain(outcome, report)
+        self.course.refresh()
         if self.course.answer is not None:
             self.course.answer.service.connected(outcome.stream.address, now())
         return None if outcome.stream is own else outcome.stream

@@ -51,6 +51,11 @@ class Course:
         self.answer = answer
         self.connects = 0
         self.service: Service = service_of(target, kernel())
+        self.delay = 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """How long a connect takes has been learnt, by whomever."""
         self.delay = self.service.memory.figures()[0]
 
     @property

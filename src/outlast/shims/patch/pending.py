@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Pending", "pending"]
 
+KNOWN = 16  # connects of a target, until which a look comes early: the socket may be closed soon
+EARLY = 0.003  # seconds; what a connect takes within a cluster, and some
+LATER = 3.0  # times the last one
 STAYS = 5.0  # seconds without a connect after which nobody looks any more
 
 now = kernel().now
 
 
 class _Entry(NamedTuple):
-    """One connect. `due`: when another dial would join. The socket is not kept open for it."""
+    """One connect. `due`: when it is looked at. The socket is not kept open for it."""
 
     due: float
     order: int  # of two that are due together
@@ -55,6 +58,7 @@ class _Entry(NamedTuple):
     policy: Policy
     source: tuple[str, int] | None
     began: float
+    joins: float  # when another dial does; the looks before are for how long a connect takes
 
     def of(self, copy: socket.socket) -> Connect:
         """The connect as `connecting` has it, on a descriptor of our own."""
@@ -79,7 +83,9 @@ class Pending:
         if not COOKIES:
             return
         sock, course = connect.sock, connect.course
-        due = connect.began + connect.delay
+        delay = connect.delay
+        early = course.connects < KNOWN
+        due = connect.began + (min(delay, EARLY) if early else delay)
         cookie = cookie_of(sock)
         entry = _Entry(
             due,
@@ -91,7 +97,12 @@ class Pending:
             connect.policy,
             connect.source,
             connect.began,
+            connect.began + delay,
         )
+        self._push(entry)
+
+    def _push(self, entry: _Entry) -> None:
+        due = entry.due
         with self._lock:
             heapq.heappush(self._entries, entry)
             begin, self._running = not self._running, True
@@ -109,6 +120,13 @@ class Pending:
             raise
 
     async def _run(self) -> None:
+        try:
+            await self._serve()
+        except BaseException:
+            self._running = False  # the next connect begins anew
+            raise
+
+    async def _serve(self) -> None:
         idle_since = now()
         while True:
             for entry in self._due():
@@ -132,7 +150,7 @@ class Pending:
         return found
 
     def _look(self, entry: _Entry) -> None:
-        """The attempt delay is over."""
+        """The attempt delay is over, or the target is not known well yet."""
         copy = copy_of(entry.number, entry.cookie)
         if copy is None:
             return
@@ -140,7 +158,10 @@ class Pending:
         assert first is not None
         try:
             own = PolledStream(copy, first, entry.began)
-            if own.silent:
+            if own.silent and now() < entry.joins:
+                later = min(entry.joins, entry.began + LATER * (now() - entry.began))
+                self._push(entry._replace(due=later))
+            elif own.silent:
                 kernel().spawn(functools.partial(_race, entry, copy, own))
                 copy = None
             elif own.standing:
