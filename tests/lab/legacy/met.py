@@ -2,7 +2,8 @@
 
 Three kinds of calls. Begun before the loss and ended after it: in flight, a node that dies takes
 them along, and silence must be told from slowness first. Begun after it on a connection that was
-open before: cut, at the latest `CUT` after the loss. All others: unaffected.
+open before: cut, at the latest `CUT` after the loss, or `LEAST` after the call began. All others:
+unaffected.
 
 Bounds: issue of the shims: new connections at most `SLOWEST`, no error, none hung; pooled dead
 connections are cut within `CUT` of the loss, and calls that begin after that are as if nothing was.
@@ -17,6 +18,7 @@ from pathlib import Path
 __all__ = ["CUT", "SLOWEST", "Call", "Met", "broken", "read"]
 
 CUT = 12.0  # seconds from the loss
+LEAST = 3.5  # seconds that a call on a dead connection gets, however late it comes (net.pooled)
 SLOWEST = 1.0  # seconds, of a call that opens a connection
 _LATE = 0.5  # seconds that the program's own way to the error may take
 
@@ -118,7 +120,7 @@ def broken(met: Met, workers: int) -> list[str]:
         found.append(f"{len(met.hung)} hung")
     if met.percentile(1.0) > SLOWEST:
         found.append(f"slowest {met.percentile(1.0):.2f} s")
-    late = [call.end for call in met.cut if call.end > CUT + _LATE]
+    late = [c.end for c in met.cut if c.end > CUT + _LATE and c.took > LEAST + _LATE]
     if late:
         found.append(f"a dead connection was cut {max(late):.1f} s after the loss")
     if len(met.cut) > workers:
