@@ -169,3 +169,4 @@ def test_what_is_malformed_is_refused() -> None:
     made = protect(sqlalchemy.create_engine("sqlite://"))
     with made.connect() as connection:
         assert connection.exec_driver_sql("select 7").scalar() == 7, "no socket, no harm"
+    made.dispose()
