@@ -21,7 +21,7 @@ INCIDENT := tests/lab/test_incident_a.py
 LEGACY := tests/lab/legacy/test_incident_a.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-forward clean
+.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing machines fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-forward clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -87,7 +87,10 @@ liveness: $(VENV)/.dev  ## dead or slow: every state to its end, with pauses and
 	$(BIN)/python -m tests.fire.posts
 
 routing: $(VENV)/.dev  ## whom a request goes to, in figures: each of seeds 1 to 20 at full length; 20 minutes
-	OUTLAST_FULL=1 $(BIN)/python -m pytest $(CROWD) --timeout=600 tests/fire/test_routing.py
+	OUTLAST_FULL=1 $(BIN)/python -m pytest $(CROWD) --timeout=600 tests/fire/test_routing.py tests/fire/test_circuits.py
+
+machines: $(VENV)/.dev  ## the state machines of hypothesis, with all their examples; every other run draws a quarter; 3 minutes
+	OUTLAST_FULL=1 $(BIN)/python -m pytest $(CROWD) $$(grep -l 'examples(' -r tests/core tests/http --include='test_*.py')
 
 fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZZ_ARGS='--seconds 600'; stops at the first that breaks an invariant
 	$(BIN)/python -m tests.fire $(FUZZ_ARGS)
@@ -112,6 +115,7 @@ bench-incident: $(BENCH)/.bench  ## a dozen clients lose a node, on the kernel l
 
 bench-routing: $(BENCH)/.bench  ## one pod answers 503, another is slow, beside HAProxy and Envoy; writes docs/benchmarks-routing.md, 4 minutes
 	$(BENCH)/bin/python -m benchmarks.routing $(BENCH_ARGS)
+	$(BENCH)/bin/python benchmarks/pick.py
 
 clean:  ## remove everything that these commands made
 	rm -rf $(VENV) $(BENCH) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from outlast.core.budget import RedialBucket, RetryBudget
+from tests.examples import examples
 
 STEPS = st.sampled_from([0.0, 0.001, 0.05, 0.1, 0.3, 1.0, 1.0, 3.3, 9.9, 10.0, 60.0])
 STARTS = st.sampled_from([0.0, 0.5, 17.25, 86_400.0])
@@ -148,6 +149,6 @@ class RetryMachine(RuleBasedStateMachine):
 
 
 TestRedialMachine = RedialMachine.TestCase
-TestRedialMachine.settings = settings(max_examples=150, stateful_step_count=40)
+TestRedialMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestRetryMachine = RetryMachine.TestCase
-TestRetryMachine.settings = settings(max_examples=100, stateful_step_count=40)
+TestRetryMachine.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -26,6 +26,7 @@ from outlast.core.call import (
 from outlast.core.classify import Progress
 from outlast.core.deadline import Deadline
 from outlast.core.upstream import SILENT, Upstream
+from tests.examples import examples
 
 TINY = 1e-9  # seconds, of rounding
 CAP = 3.0  # the longest Retry-After that is waited for
@@ -364,4 +365,4 @@ class CallMachine(RuleBasedStateMachine):
 
 
 TestCallMachine = CallMachine.TestCase
-TestCallMachine.settings = settings(max_examples=500, stateful_step_count=30)
+TestCallMachine.settings = settings(max_examples=examples(500), stateful_step_count=30)

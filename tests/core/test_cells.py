@@ -14,6 +14,7 @@ from outlast.core.cells import Ranks, Urn, by_rank, draw
 from outlast.core.endpoint import Cell, Endpoint, Member
 from outlast.core.health import HealthPlan
 from tests.core.crowd import PLAN
+from tests.examples import examples
 
 WEIGHTS = [0.001, 0.3, 0.5, 0.7, 1.0, 1.0, 3.0, 4.0, 5.0, 1000.0]
 
@@ -248,4 +249,4 @@ class UrnMachine(RuleBasedStateMachine):
 
 
 TestUrnMachine = UrnMachine.TestCase
-TestUrnMachine.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestUrnMachine.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)

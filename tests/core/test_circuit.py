@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from outlast.core.circuit import Circuit, CircuitLimits, Entry
 from outlast.core.concurrency import AdaptivePlan
+from tests.examples import examples
 
 
 def circuit(**limits: Any) -> Circuit:
@@ -297,4 +298,4 @@ class CircuitMachine(RuleBasedStateMachine):
 
 
 TestCircuitMachine = CircuitMachine.TestCase
-TestCircuitMachine.settings = settings(max_examples=100, stateful_step_count=30)
+TestCircuitMachine.settings = settings(max_examples=examples(100), stateful_step_count=30)

@@ -21,6 +21,7 @@ from outlast.core.health import (
     Rule,
     Standing,
 )
+from tests.examples import examples
 
 STEPS = st.sampled_from([0.0, 0.001, 0.3, 1.0, 1.0, 3.3, 4.9, 6.1, 10.0, 25.0, 75.0])
 COUNTS = st.sampled_from([1, 1, 1, 2, 3, 5, 10])
@@ -285,4 +286,4 @@ class HealthMachine(RuleBasedStateMachine):
 
 
 TestHealthMachine = HealthMachine.TestCase
-TestHealthMachine.settings = settings(max_examples=200, stateful_step_count=50)
+TestHealthMachine.settings = settings(max_examples=examples(200), stateful_step_count=50)

@@ -29,6 +29,7 @@ from outlast.core.race import (
     Resolve,
     Start,
 )
+from tests.examples import examples
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 FAULTS = [ConnectFault.REFUSED, ConnectFault.UNREACHABLE, ConnectFault.SILENT]
@@ -347,4 +348,4 @@ class RaceMachine(RuleBasedStateMachine):
 
 
 TestRaceMachine = RaceMachine.TestCase
-TestRaceMachine.settings = settings(max_examples=150, stateful_step_count=40)
+TestRaceMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)

@@ -21,6 +21,7 @@ from outlast.core.endpoint import Endpoint, Member, Pick, Why
 from outlast.core.health import Evidence, Fault, HealthPlan, Standing
 from outlast.core.priority import Count, spread
 from outlast.core.roster import Roster
+from tests.examples import examples
 
 KEYS = st.sampled_from([f"e{at}" for at in range(7)])
 MEMBERS = st.lists(
@@ -246,4 +247,6 @@ class RosterMachine(RuleBasedStateMachine):
 
 
 TestRosterMachine = RosterMachine.TestCase
-TestRosterMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestRosterMachine.settings = settings(
+    max_examples=examples(150), stateful_step_count=40, deadline=None
+)

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from outlast.http.connection import Connection
 from outlast.http.tickets import PLACE, Grant, Ticket, Want
 from outlast.net.address import Address
+from tests.examples import examples
 from tests.http.pool_parts import BILLS, ENDLESS, ORDERS, A, B, Bell, connection, make_pool
 
 EXPIRY = 10.0
@@ -323,5 +324,5 @@ class PoolMachine(RuleBasedStateMachine):
         assert [each.idle_since for each in self.idle] == sorted(c.idle_since for c in self.idle)
 
 
-PoolMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=80)
+PoolMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=80)
 TestPoolMachine = PoolMachine.TestCase

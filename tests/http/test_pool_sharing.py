@@ -17,6 +17,7 @@ from outlast.http.connection import Connection
 from outlast.http.message import Route
 from outlast.http.tickets import PLACE, Grant, Ticket, Want
 from outlast.net.address import Address
+from tests.examples import examples
 from tests.http.pool_parts import BILLS, ENDLESS, ORDERS, A, B, Bell, connection, make_pool
 
 routes = st.sampled_from([ORDERS, ORDERS, BILLS])
@@ -332,5 +333,5 @@ def test_the_next_in_line_shares_when_the_first_has_got_its_place() -> None:
     assert (first.grant, second.grant, wary.grant) == (PLACE, made, None)
 
 
-SharingMachine.TestCase.settings = settings(max_examples=250, stateful_step_count=80)
+SharingMachine.TestCase.settings = settings(max_examples=examples(250), stateful_step_count=80)
 TestSharingMachine = SharingMachine.TestCase
