@@ -69,13 +69,15 @@ def _cell(told: dict[str, Any]) -> str:
         return _bare(told)
     parts = []
     if told["cut"] is not None:
-        parts.append(f"cut at {told['cut']:.1f} s, {told['cut_errors']} errors")
+        parts.append(f"cut at {told['cut']:.1f} s ({told['cut_errors']} errors), else")
+    errors = f"**{told['errors']}**" if told["errors"] else "0"
+    parts.append(f"{errors} / {told['calls']},")
     if told["hung"]:
-        parts.append(f"**{told['hung']} hung**")
-    errors = f"**{told['errors']} errors**" if told["errors"] else "0 errors"
-    parts.append(f"{errors} in {told['calls']}, p99 {_time(told['p99'])}")
+        parts.append(f"**{told['hung']} hung**,")
+    if told["new"]:
+        parts.append(f"p99 {_time(told['p99'])},")
     parts.append(f"slowest {_time(told['slowest'])}")
-    return "; ".join(parts)
+    return " ".join(parts)
 
 
 def _bare(told: dict[str, Any]) -> str:
