@@ -92,6 +92,30 @@ def test_a_stopped_program_stops_the_command_and_goes_on_with_it() -> None:
         assert process.wait(PATIENCE) == 7
 
 
+def test_files_that_were_left_open_for_the_program_are_its_own() -> None:
+    """Nobody else keeps them open: a reader hears of the end as soon as the program closes."""
+    reader, writer = os.pipe()
+    waits = "import os, sys; os.write(9, os.environb[b'LISTEN_PID']); os.close(9); os.close(1)\n"
+    waits += "sys.stdin.read(); sys.stderr.write(str(os.getpid()))"
+    keep = f"import os; os.dup2({writer}, 9); os.closerange(3, 9); os.closerange(10, 64)\n"
+    keep += "os.environ['LISTEN_PID'] = str(os.getpid())\n"
+    keep += f"os.execv({sys.executable!r}, {[*RUN, '--', sys.executable, '-c', waits]!r})"
+    process = subprocess.Popen(
+        [sys.executable, "-c", keep],
+        pass_fds=[writer],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writer)
+    with process, open(reader, "rb") as told:
+        assert process.stdout is not None
+        assert process.stdout.read() == b""  # while the program still runs
+        listens = int(told.read())
+        _, program = process.communicate(b"go", PATIENCE)
+        assert listens == int(program)
+
+
 WAITS = """
 import os, socket, sys
 print("ready", flush=True)

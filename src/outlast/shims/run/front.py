@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from outlast.shims.run import calls
-from outlast.shims.run.launch import NOT_FOUND, NOT_RUNNABLE, Command
+from outlast.shims.run.launch import NOT_FOUND, NOT_RUNNABLE, Command, let_go
 from outlast.shims.run.machine import Machine, Unsupported, this_machine
 from outlast.shims.run.notices import Listener
 from outlast.shims.run.service_process import serve
@@ -67,10 +67,23 @@ def run(wish: Wish) -> NoReturn:
     mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED))
     try:
         machine = this_machine()
-        _Front(machine, Command(wish.words, mask, wish.io_uring), wish).run()
+        command = Command(wish.words, mask, wish.io_uring, os.getpid(), _inherited())
+        _Front(machine, command, wish).run()
     except Unsupported as error:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _unsupported(wish, str(error))
+
+
+def _inherited() -> tuple[int, ...]:
+    """Descriptors that whoever started us has left open for the program."""
+    found = []
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
+        except OSError:  # the one by which they were listed
+            continue
+    return tuple(found)
 
 
 def _unsupported(wish: Wish, why: str) -> NoReturn:
@@ -157,6 +170,7 @@ class _Front:
             self._supervisor_gone(line)
         elif "started" in told:
             self._program = told["started"]
+            let_go(self._command.inherited, 0, 1)
         elif "refused" in told:
             raise Unsupported(told["refused"])
         elif "fault" in told:

@@ -12,14 +12,14 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from outlast.shims.run import calls
 from outlast.shims.run.bpf import program
 from outlast.shims.run.machine import Machine, Unsupported
 
-__all__ = ["Child", "Command", "begin"]
+__all__ = ["Child", "Command", "begin", "let_go"]
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126  # exit codes, as of a shell
 SIZES = (80, 24)  # bytes of struct seccomp_notif and seccomp_notif_resp, linux/seccomp.h
@@ -31,11 +31,15 @@ _RESTORED = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, and exec would hand t
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`words`: the program and its arguments. `mask`: signals blocked when we were started."""
+    """`words`: the program and its arguments. `mask`: signals blocked when we were started.
+    `front`: the process that was started. `inherited`: descriptors that are meant for the program,
+    beside the standard ones."""
 
     words: Sequence[str]
     mask: frozenset[int]
-    io_uring: bool = True
+    io_uring: bool
+    front: int
+    inherited: tuple[int, ...]
 
 
 class Child:
@@ -91,6 +95,17 @@ def begin(machine: Machine, command: Command) -> Child:
     return child
 
 
+def let_go(inherited: Iterable[int], *standard: int) -> None:
+    """Close what is the program's to keep open or close. Standard descriptors become /dev/null, so
+    that no other file takes their numbers."""
+    for number in inherited:
+        os.close(number)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in standard:
+        os.dup2(nothing, number)
+    os.close(nothing)
+
+
 def _check_sizes(machine: Machine) -> None:
     try:
         sizes = calls.supported_sizes(machine)
@@ -140,7 +155,7 @@ def _become(machine: Machine, command: Command, code: bytes, line: socket.socket
     try:
         for name in _RESTORED:
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-        if os.environ.get("LISTEN_PID") == str(os.getppid()):
+        if os.environ.get("LISTEN_PID") == str(command.front):  # sd_listen_fds(3)
             os.environ["LISTEN_PID"] = str(os.getpid())
         calls.no_new_privileges()
         listener = calls.install_filter(machine, code)

@@ -22,7 +22,7 @@ from outlast.net.run import give_way, run_async
 from outlast.shims.run import calls
 from outlast.shims.run.alike import Likeness
 from outlast.shims.run.explain import Explainer
-from outlast.shims.run.launch import Child, Command, begin
+from outlast.shims.run.launch import Child, Command, begin, let_go
 from outlast.shims.run.machine import Machine, Unsupported
 from outlast.shims.run.mender import Mender
 from outlast.shims.run.notices import Listener
@@ -58,6 +58,7 @@ def serve(
         except Unsupported as error:
             tell(line, refused=str(error))
             os._exit(0)
+        let_go(command.inherited, 0, 1)
         for number in LEFT_ALONE:
             signal.signal(number, signal.SIG_IGN)
         _never_block()
@@ -113,7 +114,6 @@ async def _supervise(supervisor: Supervisor, child: Child, line: socket.socket) 
     code = child.failed()
     if code:
         tell(line, failed=code)
-    _close_standard(0, 1)
     parent.reap()
     await run_async(kernel(), give_way())  # loads what the first race would have to wait for
     await supervisor.run()
@@ -145,12 +145,4 @@ class _Parent:
                 continue
             tell(self._line, status=status)
             if not self._explain:
-                _close_standard(2)  # who reads it need not wait for what the program has left
-
-
-def _close_standard(*numbers: int) -> None:
-    """Put nothing in the place of standard files, so that no other file takes their numbers."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in numbers:
-        os.dup2(nothing, number)
-    os.close(nothing)
+                let_go((), 2)  # who reads it need not wait for what the program has left

@@ -68,7 +68,7 @@ class Supervisor:
         self._processes = Processes()
         self._likeness = likeness
         self._tuner = Tuner(settings.policy.keepalive)
-        self._watching = Watching(kernel(), self._processes, settings.policy)
+        self._watching = Watching(kernel(), self._processes, settings.policy, explainer)
         self._mender = mender
         self._settings = settings
         self._connects: dict[int, Connect] = {}

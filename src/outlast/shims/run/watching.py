@@ -25,6 +25,7 @@ from outlast.net.options import Keepalive, read_keepalive
 from outlast.net.sentry import Sentry
 from outlast.net.tcpinfo import read_sample
 from outlast.policy import Policy
+from outlast.shims.run.explain import Explainer
 from outlast.shims.run.processes import Processes, Task, cookie_of
 
 __all__ = ["HeldInProgram", "Watching"]
@@ -36,9 +37,12 @@ UNSEEN = 3.0  # seconds: 2 until a look finds data in flight (core.liveness), an
 class HeldInProgram:
     """A socket of the program's; see `net.held.Held`."""
 
-    __slots__ = ("_number", "_task", "address", "gone", "key")
+    __slots__ = ("_explainer", "_number", "_task", "address", "gone", "key")
 
-    def __init__(self, task: Task, number: int, cookie: int, address: str) -> None:
+    def __init__(
+        self, task: Task, number: int, cookie: int, address: str, explainer: Explainer
+    ) -> None:
+        self._explainer = explainer
         self._task = task  # of the whole process
         self._number = number
         self.key: Hashable = cookie
@@ -95,12 +99,17 @@ class HeldInProgram:
         if sock is not None:
             with sock:
                 end_at_once(sock)
+            process, number = self._task.process, self._number
+            self._explainer.connect(process, number, self.address, "dead: connection reset")
 
 
 class Watching:
     """All of the program's connections. One owner; the looks are the library's own thread's."""
 
-    def __init__(self, world: KernelNetwork, processes: Processes, policy: Policy) -> None:
+    def __init__(
+        self, world: KernelNetwork, processes: Processes, policy: Policy, explainer: Explainer
+    ) -> None:
+        self._explainer = explainer
         self._patience = max(1.0, policy.user_timeout - UNSEEN)
         self._wanted = policy.watch and policy.user_timeout > 0
         self._world = world
@@ -121,7 +130,7 @@ class Watching:
         now = self._world.now()
         while self._fresh and self._fresh[0][0] <= now:
             _, task, number, cookie, address = self._fresh.popleft()
-            held = HeldInProgram(task, number, cookie, address)
+            held = HeldInProgram(task, number, cookie, address, self._explainer)
             if held.state() is not None:
                 watched = self._sentry.take(self._world, held, self._patience)
                 watched.set(abort=True)
