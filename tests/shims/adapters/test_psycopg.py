@@ -60,6 +60,16 @@ def test_a_silent_endpoint_costs_a_moment(db: Site, silent: int) -> None:
             assert is_ours(made)
 
 
+def test_where_sockets_are_no_descriptors_libpq_dials_what_has_answered(
+    db: Site, silent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.shims.adapters.psycopg.DESCRIPTORS", False)
+    with connect(targets={"db.svc:5432": both(silent, db.port)}) as made:
+        assert seven(made) == (7,)
+        assert made.info.port == db.port
+        assert is_ours(made), "keepalive of the system's gives way"
+
+
 def test_a_connection_class_of_the_callers(db: Site) -> None:
     class Mine(OutlastConnection[Any]):
         pass

@@ -9,7 +9,8 @@ without a byte is left for another, within the connect's deadline.
 Hook: `_connect_gen`, the step in which psycopg has libpq connect; and the connections' `connect`.
 Left to psycopg as it is: Unix sockets, connection services, and a second connection that libpq
 opens by itself when a server refuses the first one's encryption (`sslmode=prefer` or `allow`); that
-one is watched too. Refuses nothing else.
+one is watched too. Where sockets are no descriptors (Windows) libpq itself dials the endpoint that
+has just answered here. Refuses nothing else.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ __all__ = ["OutlastAsyncConnection", "OutlastConnection"]
 
 TRIES = 3  # servers that hang up at once, one after the other
 LEAST = 2  # seconds; psycopg's own least connect_timeout
+DESCRIPTORS = os.name == "posix"  # whether sockets are
 PEEK = 2  # MSG_PEEK, alike on every platform
 READ, WRITE = 1, 2  # psycopg.waiting.Wait
 
@@ -54,8 +56,9 @@ class _Offer:
 
     def place(self, descriptor: int) -> None:
         """Put it under libpq's descriptor, whose own dial ends by that."""
-        os.dup2(self.sock.fileno(), descriptor, inheritable=False)
-        self.watch(descriptor)
+        if DESCRIPTORS:
+            os.dup2(self.sock.fileno(), descriptor, inheritable=False)
+            self.watch(descriptor)
 
     def watch(self, descriptor: int) -> None:
         """Have libpq's descriptor watched; keepalive that the caller has set stands."""
