@@ -5,7 +5,7 @@ the ratios are the worst there are. Direct and forwarded runs alternate, and a r
 of runs; medians and both ends are shown. On two cores three processes share what two have alone
 when they are direct. The exit status says whether the limits hold.
 
-Run: python -m benchmarks.forward [--rounds 7] [--megabytes 512] [--idle 5000] [--smoke]
+Run: python -m benchmarks.forward [--rounds 25] [--megabytes 128] [--idle 5000] [--smoke]
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ def times(direct: Place, place: Place, rounds: int) -> None:
 def main() -> int:
     """Measure, print, compare."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--megabytes", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--megabytes", type=int, default=128)
     parser.add_argument("--idle", type=int, default=5000)
     parser.add_argument("--smoke", action="store_true", help="in brief: figures say little")
     chosen = parser.parse_args()
@@ -251,7 +251,7 @@ def main() -> int:
         _, copied = s.enter_context(forwarder(direct, "copy"))
         places = {"splice": spliced, "copy": copied}
         ratio = streams(direct, places, chosen.rounds, chosen.megabytes)
-        times(direct, spliced, max(1, chosen.rounds // 2))
+        times(direct, spliced, max(1, chosen.rounds // 5))
         empty, full = memory(spliced, server, process, chosen.idle)
         each = (full - empty) / chosen.idle * 1024
         print(f"{chosen.idle} idle connections: {full:.1f} MiB resident, {empty:.1f} MiB without")
