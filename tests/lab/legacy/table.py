@@ -1,4 +1,4 @@
-"""The figures of a whole run as the two tables of docs/legacy-figures.md.
+"""The figures of a whole run as the tables of docs/legacy.md (in short) and docs/legacy-figures.md.
 
 OUTLAST_LEGACY_RECORD=FILE make legacy; python -m tests.lab.legacy.table FILE
 
@@ -46,11 +46,13 @@ def record(way: str, name: str, met: Met | str, workers: int) -> None:
 
 
 def main(path: str) -> None:
-    """Print both tables."""
-    cells: dict[tuple[str, str], str] = {}
+    """Print the tables. Of a row that was run more than once: its last run."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
-        cells[told["row"], told["way"]] = _cell(told)
+        rows[told["row"], told["way"]] = told
+    _in_short(list(rows.values()))
+    cells = {place: _cell(told) for place, told in rows.items()}
     for new, title in ((True, "A new connection for each call"), (False, "Pooled connections")):
         _say(
             f"### {title}", "", f"| program | {' | '.join(WAYS)} |", "|---" * (len(WAYS) + 1) + "|"
@@ -60,6 +62,33 @@ def main(path: str) -> None:
                 found = [cells.get((row.name, way), "") for way in WAYS]
                 _say(f"| {row.name.rpartition(', ')[0]} | {' | '.join(found)} |")
         _say("")
+
+
+def _in_short(rows: list[dict[str, Any]]) -> None:
+    _say(f"| | {' | '.join(WAYS)} |", "|---" * (len(WAYS) + 1) + "|")
+    by_way = [[r for r in rows if r["way"] == way and "missing" not in r] for way in WAYS]
+    for words, figure in (
+        ("programs and modes", lambda met: str(len(met))),
+        ("calls after the loss", lambda met: str(sum(r["calls"] for r in met))),
+        ("errors, but for the calls that were cut", lambda met: str(sum(r["errors"] for r in met))),
+        ("workers that hung", lambda met: str(sum(r["hung"] for r in met))),
+        ("new connections, slowest", lambda met: _slowest(met, new=True)),
+        ("pooled connections, slowest", lambda met: _slowest(met, new=False)),
+        ("dead connections cut", _cut),
+    ):
+        _say(f"| {words} | {' | '.join(figure(met) if met else '' for met in by_way)} |")
+    _say("")
+
+
+def _slowest(met: list[dict[str, Any]], *, new: bool) -> str:
+    return _time(max((r["slowest"] for r in met if r["new"] == new), default=0.0))
+
+
+def _cut(met: list[dict[str, Any]]) -> str:
+    cut = [r["cut"] for r in met if r["cut"] is not None]
+    if not cut or met[0]["way"] == "bare":
+        return "never"
+    return f"{min(cut):.1f} to {max(cut):.1f} s after the loss"
 
 
 def _cell(told: dict[str, Any]) -> str:
