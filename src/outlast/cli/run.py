@@ -12,7 +12,7 @@ from outlast.shims.settings import read_settings
 __all__ = ["run_command"]
 
 
-@click.command("run", context_settings={"ignore_unknown_options": False})
+@click.command("run", context_settings={"allow_interspersed_args": False})
 @click.option("--only", multiple=True, metavar="PATTERN", help="Supervise these destinations only.")
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave these destinations alone.")
 @click.option(
