@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -106,6 +107,31 @@ def test_its_registrations_are_made_anew_in_every_epoll(
             assert bool(each.poll(0)) is (events == select.EPOLLOUT)
             each.modify(number, select.EPOLLIN)
             each.unregister(number)
+
+
+@pytest.mark.parametrize("call", ["poll", "select"])
+def test_whoever_waits_for_the_old_one_is_woken(dialling: socket.socket, call: str) -> None:
+    number, cookie = dialling.fileno(), cookie_of(dialling)
+    begun, found = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        poller = select.poll()
+        poller.register(number, select.POLLOUT)
+        begun.set()
+        woken = select.select([], [number], [], PATIENCE)[1] if call == "select" else None
+        if woken or poller.poll(PATIENCE * 1000):
+            found.set()
+
+    waiting = threading.Thread(target=wait)
+    with winner() as (near, _):
+        waiting.start()
+        assert begun.wait(PATIENCE)
+        assert not found.wait(0.1), "it waits for the old one, which nobody answers"
+        old = copy_of(number, cookie)
+        assert old is not None
+        assert take_polled_place(near, number, cookie, old)
+        assert found.wait(PATIENCE / 2)
+    waiting.join(PATIENCE)
 
 
 def test_a_registration_of_another_number_stays_alone(dialling: socket.socket) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from outlast.net.kernel import KernelStream
+from outlast.net.kernel import KernelStream, kernel
+from outlast.net.newcomers import newcomers
+from outlast.net.seam import Wait
 from outlast.policy import Policy
 from outlast.service.service import Service
+from outlast.service.table import service_of
 from outlast.shims.patch import Installed, install, uninstall
+from outlast.target import target_of
 from tests.net.kernel_world import silent_listener
-from tests.net.pairs import PATIENCE
+from tests.net.pairs import PATIENCE, user_timeout
 
 DELAY = 0.03  # seconds from one dial to the next
 LOOPBACK = ("127.0.0.1", "::1", "*.test")
@@ -116,8 +121,18 @@ def installed(request: pytest.FixtureRequest) -> Installed:
 
 def service_at(address: tuple[Any, ...]) -> Service:
     """What is known of an address."""
-    from outlast.net.kernel import kernel
-    from outlast.service.table import service_of
-    from outlast.target import target_of
-
     return service_of(target_of(*address[:2]), kernel())
+
+
+def settle(done: Callable[[], bool]) -> None:
+    """Wait, with a bound, until something is so."""
+    until = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < until
+        kernel().wait(Wait((), kernel().now() + 0.01))
+
+
+def watched(sock: socket.socket) -> bool:
+    """Whether it is, once whoever looks has looked."""
+    newcomers.look()
+    return user_timeout(sock) == 11_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import socket
 import struct
@@ -16,7 +17,7 @@ import pytest
 import outlast
 from outlast.shims.patch import Installed, install
 from tests.net.pairs import PATIENCE, keepalive
-from tests.shims.patch.conftest import DELAY, LOOPBACK, POLICY, Silent, service_at
+from tests.shims.patch.conftest import DELAY, LOOPBACK, POLICY, Silent, service_at, settle, watched
 
 SOL, TCP = socket.SOL_SOCKET, socket.IPPROTO_TCP
 SHORT = 0.25  # seconds; a limit that is meant to be reached
@@ -72,6 +73,19 @@ def test_what_the_first_dial_took_is_learnt(installed: Installed, live: socket.s
     assert before.figures()[0] < 0.25
     assert before.lately(time.monotonic())
     live.accept()[0].close()
+
+
+@pytest.mark.parametrize("timeout", [None, 0.0])
+def test_the_delay_is_that_of_the_last_connects(late: Silent, timeout: float | None) -> None:
+    installed = install(only=LOOPBACK, policy={"connect_timeout": PATIENCE})
+    with socket.socket() as sock:
+        sock.settimeout(timeout)
+        sock.connect_ex(late.address)
+        settle(lambda: outlast.report_of(sock) is not None)
+        late.accept().close()
+    course = installed._places._courses.kept[late.address]
+    assert course is not None
+    assert course.delay < 0.25, "a race has taught it"
 
 
 # --- a first dial that is silent --------------------------------------------------------------
@@ -169,6 +183,26 @@ def test_ipv6(on_redial: Callable[[Callable[[], None]], None]) -> None:
         assert sock.getpeername() == far.address
         far.accept().close()
     far.close()
+
+
+@LINUX
+def test_it_is_watched_soon(installed: Installed, late: Silent, live: socket.socket) -> None:
+    for address in (live.getsockname(), late.address):
+        with socket.socket() as sock:
+            sock.connect(address)
+            settle(functools.partial(watched, sock))
+    live.accept()[0].close()
+    late.accept().close()
+
+
+@LINUX
+def test_but_not_against_the_policy(live: socket.socket) -> None:
+    install(only=LOOPBACK, policy=POLICY.merged({"watch": False, "keepalive": (9, 2, 3)}))
+    with socket.socket() as sock:
+        sock.connect(live.getsockname())
+        assert not watched(sock)
+        assert keepalive(sock) == (1, 9, 2, 3)
+    live.accept()[0].close()
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -319,6 +353,9 @@ def test_loopback_is_out_of_scope_by_default(live: socket.socket) -> None:
 def test_udp_and_unix_sockets_are_left_alone(
     installed: Installed, tmp_path: Any, live: socket.socket
 ) -> None:
+    with socket.socket() as tcp:  # the same destination, so that it is known already
+        tcp.connect(live.getsockname())
+        live.accept()[0].close()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.connect(live.getsockname())
         assert udp.getsockopt(SOL, socket.SO_KEEPALIVE) == 0

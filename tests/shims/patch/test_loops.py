@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import socket
 import time
 from collections.abc import Callable, Coroutine
@@ -14,7 +15,7 @@ import pytest
 import outlast
 from outlast.shims.patch import Installed, install
 from tests.net.pairs import PATIENCE, keepalive
-from tests.shims.patch.conftest import LOOPBACK, POLICY, Silent
+from tests.shims.patch.conftest import LOOPBACK, POLICY, Silent, settle, watched
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ def test_a_dial_that_is_answered_at_once(installed: Installed, live: socket.sock
     with run(lambda: connected(live.getsockname())) as sock:
         assert sock.getpeername() == live.getsockname()
         assert keepalive(sock)[0] == 1
+        settle(functools.partial(watched, sock))
         assert outlast.report_of(sock) is None
         live.accept()[0].close()
 

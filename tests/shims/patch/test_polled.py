@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import select
 import selectors
 import socket
@@ -18,7 +19,7 @@ from outlast.net.kernel import kernel
 from outlast.net.seam import Wait
 from outlast.shims.patch import Installed, install
 from tests.net.pairs import PATIENCE, at, keepalive, user_timeout
-from tests.shims.patch.conftest import LOOPBACK, POLICY, Silent
+from tests.shims.patch.conftest import LOOPBACK, POLICY, Silent, settle, watched
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sockets' cookies are Linux's")
 
@@ -153,16 +154,29 @@ def test_silence_ends_at_the_policys_limit(silent: Silent, sock: socket.socket) 
     assert SHORT <= time.monotonic() - begun < PATIENCE
 
 
-def test_an_answer_that_comes_late_lifts_the_expiry(
-    installed: Installed, silent: Silent, sock: socket.socket
-) -> None:
+def test_an_answer_that_comes_late_lifts_the_expiry(silent: Silent, sock: socket.socket) -> None:
+    install(only=LOOPBACK, policy=POLICY.merged({"open_attempts": 1}))  # its own dial alone
     begin(sock, silent.address)
     settle(lambda: user_timeout(sock) == 10_000)
-    silent.open()  # the kernel's own repeat of the SYN, or another dial, is answered now
+    silent.open()  # for the kernel's own repeat of the SYN, after a second
     by_poll(sock.fileno())
     assert sock.getsockopt(SOL, socket.SO_ERROR) == 0
     settle(lambda: user_timeout(sock) != 10_000)
+    assert outlast.report_of(sock) is None, "it is the program's own"
     silent.accept().close()
+
+
+def test_it_is_watched_whoever_has_won(
+    installed: Installed, late: Silent, live: socket.socket
+) -> None:
+    for address, accept in ((live.getsockname(), live.accept), (late.address, late.accept)):
+        with socket.socket() as sock:
+            sock.setblocking(False)
+            begin(sock, address)
+            by_poll(sock.fileno())
+            settle(functools.partial(watched, sock))
+        far = accept()
+        (far[0] if isinstance(far, tuple) else far).close()
 
 
 def test_a_socket_that_is_closed_meanwhile_is_no_more_dialled_for(
@@ -176,14 +190,6 @@ def test_a_socket_that_is_closed_meanwhile_is_no_more_dialled_for(
         rest()
         with pytest.raises(OSError, match="not connected"):
             other.getpeername()
-
-
-def settle(done: Callable[[], bool]) -> None:
-    """Wait, with a bound, until something is so."""
-    until = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < until
-        kernel().wait(Wait((), kernel().now() + 0.01))
 
 
 def rest() -> None:

@@ -87,11 +87,7 @@ async def _connect(loop: asyncio.AbstractEventLoop, connect: Connect, native: Na
         if answered and error is None:
             connect.connected()
             return
-    try:
-        await run_async(kernel(), connect.settle(error))
-    finally:
-        if connect.sock.fileno() >= 0:
-            connect.sock.settimeout(0.0)  # what takes its place does not block either
+    await run_async(kernel(), connect.settle(error))
 
 
 class _Timer:
