@@ -79,6 +79,7 @@ def told(*program: str) -> tuple[list[float], list[str], str]:
         ("again", 1),
         ("level", 1),
         ("edge", 1),
+        ("early", 1),
         ("forked", 1),
         ("blocking", 8),
     ],

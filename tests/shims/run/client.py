@@ -117,6 +117,19 @@ def edge(address: tuple[str, int]) -> None:
     epolled(address, select.EPOLLET)
 
 
+def early(address: tuple[str, int]) -> None:
+    """An event loop's program that asks before there is an answer, and never again (psycopg)."""
+    with select.epoll(), begun(address) as sock:
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT)
+        if not poll.poll(PATIENCE * 1000):
+            raise TimeoutError("poll")
+        ask(sock)
+
+
 def forked(address: tuple[str, int]) -> None:
     child = os.fork()
     if not child:
@@ -136,6 +149,7 @@ WAYS: dict[str, Callable[[tuple[str, int]], None]] = {
     "again": by_connecting_again,
     "level": level,
     "edge": edge,
+    "early": early,
     "forked": forked,
 }
 

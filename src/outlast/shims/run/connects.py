@@ -16,16 +16,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import logging
 import os
 import select
 import socket
 from collections.abc import Callable
-from typing import Any
 
 from outlast.core.report import Report
 from outlast.net.address import Address
-from outlast.net.dial import DialError
+from outlast.net.dial import DialError, Won
 from outlast.shims.run import calls
 from outlast.shims.run.aim import Aimed, Place, Tools
 from outlast.shims.run.notices import Notice
@@ -34,6 +32,7 @@ from outlast.shims.run.own_dial import (
     CLOSED,
     GONE,
     PENDING,
+    REMOTE,
     begin_dial,
     disconnect,
     patience,
@@ -42,19 +41,13 @@ from outlast.shims.run.own_dial import (
 from outlast.shims.run.patience import LONGEST
 from outlast.shims.run.processes import Task, cookie_of
 from outlast.shims.run.racing import Aim, alike_plan, race
+from outlast.shims.run.timers import Timers
 
 __all__ = ["Connect"]
-
-log = logging.getLogger("outlast")
 
 HELD = 1.0  # seconds that a question for the outcome may wait where the own dial has failed
 KEPT = 60.0  # seconds that a winner waits for a program that does not ask
 LOOK = 0.25  # seconds between two looks at a socket whose outcome nobody tells
-# What another dial meets that the program's own would meet: its call may end with it.
-REMOTE = {
-    *(errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH),
-    *(errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN),
-}
 
 
 class Connect:
@@ -79,7 +72,9 @@ class Connect:
         self._race: asyncio.Task[None] | None = None
         self._raced = False
         self._winner: socket.socket | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers(
+            tools.loop, lambda error: self._over(f"left to the kernel: {error!r}")
+        )
 
     # -- the program's calls ---------------------------------------------------------------
 
@@ -97,7 +92,7 @@ class Connect:
             else:
                 self._wait_on(notice, self.place.task, sock)
             if self._ended is not None and not self._raced:
-                self._at("look", self._delay(), self._look)
+                self._timers.at("look", self._delay(), self._look)
             return
         self._tools.listener.answer(notice, dial.code)
         with sock:
@@ -117,9 +112,11 @@ class Connect:
             if self._winner is not None:
                 self._calls.asks(notice, task)
                 self._replace(sock, self._winner)
+            elif state == PENDING and not connecting:
+                self._ask_early(notice, task, sock.dup())
             elif state == CLOSED and self._may_race():
                 self._calls.asks(notice, task)
-                self._at("asking", HELD, self._calls.let_questions)
+                self._timers.at("asking", HELD, self._stop_asking)
                 self._begin_race(sock)
             else:
                 if state not in (CLOSED, PENDING):
@@ -140,6 +137,22 @@ class Connect:
             return True
         return False
 
+    def _ask_early(self, notice: Notice, task: Task, sock: socket.socket) -> None:
+        """A question before there is an answer. Who asks so takes 0 for success and never asks
+        again, as psycopg does: it waits for the outcome, as others do in poll(2)."""
+        self._calls.asks(notice, task)
+        self._timers.at("asking", HELD, self._stop_asking)
+        if self._own is None:
+            self._own = sock
+            self._tools.loop.add_writer(sock.fileno(), self._timers.carefully, self._writable)
+        else:
+            sock.close()
+
+    def _stop_asking(self) -> None:
+        self._calls.let_questions()
+        if not self._calls.connecting:
+            self._let_go()
+
     def cancel(self) -> None:
         """The supervision ends: the kernel is left with all."""
         self._over("")
@@ -155,13 +168,13 @@ class Connect:
             return
         limit = LONGEST if self._good else patience(sock)
         if limit:
-            self._at("limit", limit, self._out_of_time)
+            self._timers.at("limit", limit, self._out_of_time)
         poll = select.poll()
         poll.register(sock, select.POLLOUT)
         if poll.poll(0):  # to loopback, and to whatever answers within microseconds
             self._writable()
         else:
-            self._tools.loop.add_writer(sock.fileno(), self._carefully, self._writable)
+            self._tools.loop.add_writer(sock.fileno(), self._timers.carefully, self._writable)
 
     # -- the own dial ----------------------------------------------------------------------
 
@@ -179,19 +192,22 @@ class Connect:
         own = self._own
         assert own is not None
         self._tools.loop.remove_writer(own.fileno())
-        if state_of(own) == CLOSED:
-            self._error = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if self._may_race() and (not self._error or self._error in REMOTE):
-                self._begin_race(own)
-            else:
-                self._fail(self._error or errno.ECONNREFUSED)
+        if state_of(own) != CLOSED:
+            self._stands(own)
             return
-        self._stands(own)
+        if self._calls.connecting:  # else the error is for the program to read
+            self._error = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if self._may_race() and (not self._error or self._error in REMOTE):
+            self._begin_race(own)
+        elif self._calls.connecting:
+            self._fail(self._error or errno.ECONNREFUSED)
+        else:
+            self._over("failed")
 
     def _look(self) -> None:
         """How is the own dial? The program's socket is borrowed for that, if no call waits."""
         self._calls.prune()
-        if self._own is not None and not self._calls.connecting:  # a signal has ended the call
+        if not self._calls.connecting and not self._calls.asking:  # a signal has ended the call
             self._let_go()
         sock = self._borrowed()
         if sock is None:
@@ -209,7 +225,7 @@ class Connect:
             if sock is not self._own:
                 sock.close()
         if self._ended is not None:
-            self._at("look", LOOK, self._look)
+            self._timers.at("look", LOOK, self._look)
 
     def _borrowed(self) -> socket.socket | None:
         """The program's socket; None if it is not there any more."""
@@ -256,16 +272,21 @@ class Connect:
         self._race = self._tools.loop.create_task(self._run(aim))
 
     async def _run(self, aim: Aim) -> None:
+        outcome: Won | DialError | Exception
         try:
             outcome = await race(self._tools.world, aim, self._report)
-            self._race = None
-            if isinstance(outcome, DialError):
-                self._lost(outcome)
-            else:
-                self._won(outcome.stream.detach(), outcome.stream.address)
-        except Exception as error:
-            log.exception("outlast run: a fault of ours")
-            self._over(f"left to the kernel: {error!r}")
+        except Exception as error:  # noqa: BLE001  raised again, where it is taken care of
+            outcome = error
+        self._race = None
+        self._timers.carefully(lambda: self._raced_to(outcome))
+
+    def _raced_to(self, outcome: Won | DialError | Exception) -> None:
+        if isinstance(outcome, Won):
+            self._won(outcome.stream.detach(), outcome.stream.address)
+        elif isinstance(outcome, DialError):
+            self._lost(outcome)
+        else:
+            raise outcome
 
     def _won(self, new: socket.socket, address: Address) -> None:
         sock = self._borrowed()
@@ -284,7 +305,7 @@ class Connect:
             if self._calls.connecting or self._calls.asking:
                 self._replace(sock, new)
             if self._ended is not None:  # nobody waits: whoever polls is to ask
-                self._at("kept", KEPT, lambda: self._over("the program did not ask for it"))
+                self._timers.at("kept", KEPT, lambda: self._over("the program did not ask for it"))
                 if state == PENDING:
                     sock.shutdown(socket.SHUT_RDWR)
         if sock is not None and sock is not self._own:
@@ -360,8 +381,7 @@ class Connect:
         ended, self._ended = self._ended, None
         if ended is None:
             return
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.stop()
         if self._race is not None:
             self._race.cancel()
         self._calls.let()
@@ -373,20 +393,6 @@ class Connect:
             self._aimed.explain(self._tools.explainer, self.place, what, self._report)
 
     # -- time ------------------------------------------------------------------------------
-
-    def _at(self, name: str, seconds: float, then: Callable[[], Any]) -> None:
-        known = self._timers.pop(name, None)
-        if known is not None:
-            known.cancel()
-        self._timers[name] = self._tools.loop.call_later(seconds, self._carefully, then)
-
-    def _carefully(self, act: Callable[[], Any]) -> None:
-        """A fault of ours must not leave the program waiting."""
-        try:
-            act()
-        except Exception as error:
-            log.exception("outlast run: a fault of ours")
-            self._over(f"left to the kernel: {error!r}")
 
     def _milliseconds(self) -> str:
         return f"{(self._tools.world.now() - self._started) * 1e3:.1f} ms"

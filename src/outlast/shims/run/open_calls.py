@@ -47,7 +47,9 @@ class OpenCalls:
 
     def prune(self) -> None:
         """Forget callers that wait no longer."""
-        self._connects = [each for each in self._connects if self._listener.valid(each[0])]
+        valid = self._listener.valid
+        self._connects = [each for each in self._connects if valid(each[0])]
+        self._questions = [each for each in self._questions if valid(each[0])]
 
     def answer(self, code: int) -> bool:
         """Tell the connects that wait; whether any of them has heard it."""

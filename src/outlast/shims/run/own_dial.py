@@ -18,10 +18,25 @@ from outlast.net.carry import bound_source
 from outlast.net.tcpinfo import TCP_INFO
 from outlast.shims.run import calls
 
-__all__ = ["CLOSED", "GONE", "PENDING", "Begun", "begin_dial", "disconnect", "patience", "state_of"]
+__all__ = [
+    "CLOSED",
+    "GONE",
+    "PENDING",
+    "REMOTE",
+    "Begun",
+    "begin_dial",
+    "disconnect",
+    "patience",
+    "state_of",
+]
 
 GONE, PENDING, CLOSED = 0, 2, 7  # of these 2 and 7 are the kernel's SYN_SENT and CLOSE
 UNSPECIFIED = bytes(16)  # a sockaddr of the family AF_UNSPEC
+# What another dial meets that the program's own would meet: its call may end with it.
+REMOTE = {
+    *(errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH),
+    *(errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN),
+}
 TIMEVAL = struct.Struct("@ll")
 
 

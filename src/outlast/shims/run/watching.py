@@ -13,7 +13,9 @@ opened them: they are found gone, and keepalive alone stands on them.
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
+import struct
 from collections import deque
 from collections.abc import Hashable
 
@@ -23,7 +25,7 @@ from outlast.net.kernel import KernelNetwork
 from outlast.net.link import own_link_is_up
 from outlast.net.options import Keepalive, read_keepalive
 from outlast.net.sentry import Sentry
-from outlast.net.tcpinfo import read_sample
+from outlast.net.tcpinfo import TCP_INFO, read_sample
 from outlast.policy import Policy
 from outlast.shims.run.explain import Explainer
 from outlast.shims.run.processes import Processes, Task, cookie_of
@@ -31,18 +33,21 @@ from outlast.shims.run.processes import Processes, Task, cookie_of
 __all__ = ["HeldInProgram", "Watching"]
 
 SETTLED = 1.0  # seconds; most connections of programs that open many are closed by then
-UNSEEN = 3.0  # seconds: 2 until a look finds data in flight (core.liveness), and a busy machine's
+IN_TIME = 1.0  # seconds before the user timeout: two looks at data in flight (core.liveness)
+# Offsets in struct tcp_info, linux/tcp.h: backoff, rto, unacked, last_data_sent.
+_TIMERS = struct.Struct("=4xB3xI12xI16xI")
 
 
 class HeldInProgram:
     """A socket of the program's; see `net.held.Held`."""
 
-    __slots__ = ("_explainer", "_number", "_task", "address", "gone", "key")
+    __slots__ = ("_explainer", "_limit", "_number", "_task", "address", "gone", "key")
 
     def __init__(
         self, task: Task, number: int, cookie: int, address: str, explainer: Explainer
     ) -> None:
         self._explainer = explainer
+        self._limit = math.inf  # seconds that data may be in flight
         self._task = task  # of the whole process
         self._number = number
         self.key: Hashable = cookie
@@ -67,6 +72,11 @@ class HeldInProgram:
         if sock is None:
             return None
         with sock:
+            sample = read_sample(sock)
+            if sample is None or not (sample.backoff and sample.unacked and sample.window):
+                return sample
+            if unacknowledged(sock) >= self._limit and own_link_is_up(sock):
+                self._reset(sock)
             return read_sample(sock)
 
     def linked(self) -> bool:
@@ -91,16 +101,32 @@ class HeldInProgram:
         """See `Held`: nobody says that an answer is awaited, so nothing is ever hurried."""
 
     def limit(self, seconds: float) -> None:
-        """See `Held`: the figure is the watch's patience; on the socket stands no user timeout."""
+        """See `Held`: here and not on the socket; 0 for none."""
+        self._limit = seconds - IN_TIME if seconds > IN_TIME else math.inf
 
     def end(self) -> None:
         """See `Held.end`."""
         sock = self._borrowed()
         if sock is not None:
             with sock:
-                end_at_once(sock)
-            process, number = self._task.process, self._number
-            self._explainer.connect(process, number, self.address, "dead: connection reset")
+                self._reset(sock)
+
+    def _reset(self, sock: socket.socket) -> None:
+        end_at_once(sock)
+        process, number = self._task.process, self._number
+        self._explainer.connect(process, number, self.address, "dead: connection reset")
+
+
+def unacknowledged(sock: socket.socket) -> float:
+    """Seconds since the oldest data left that the peer has not acknowledged, by the kernel's own
+    timers: how long it has waited before each repeat, and since the last one. 0 if it has not
+    begun to repeat. However late we look, it is as exact as a user timeout. Raises OSError."""
+    assert TCP_INFO is not None  # Linux has it
+    raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, _TIMERS.size)
+    backoff, rto, unacked, sent = _TIMERS.unpack(raw)
+    if not (backoff and unacked):
+        return 0.0
+    return float(rto / 1e6 * (1 - 0.5**backoff) + sent / 1e3)
 
 
 class Watching:
@@ -110,7 +136,7 @@ class Watching:
         self, world: KernelNetwork, processes: Processes, policy: Policy, explainer: Explainer
     ) -> None:
         self._explainer = explainer
-        self._patience = max(1.0, policy.user_timeout - UNSEEN)
+        self._patience = policy.user_timeout
         self._wanted = policy.watch and policy.user_timeout > 0
         self._world = world
         self._processes = processes
