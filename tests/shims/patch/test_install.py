@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import logging
 import os
@@ -16,9 +17,12 @@ from typing import Any
 
 import pytest
 
+from outlast.net.kernel import KernelNetwork
+from outlast.net.newcomers import newcomers
 from outlast.policy import Policy
 from outlast.shims.patch import Installed, install, uninstall
 from outlast.shims.patch.notes import notes_on
+from outlast.shims.patch.pending import pending
 from outlast.shims.patch.unseen import UNSEEN
 from tests.net.pairs import PATIENCE, keepalive
 from tests.shims.patch.conftest import LOOPBACK, POLICY, Silent
@@ -124,6 +128,43 @@ def test_whoever_has_wrapped_ours_keeps_what_they_have(monkeypatch: pytest.Monke
     assert socket.create_connection is theirs
     monkeypatch.undo()
     socket.create_connection = original
+
+
+def test_whoever_has_bound_ours_by_name_finds_the_original_in_it(
+    installed: Installed, live: socket.socket, silent: Silent
+) -> None:
+    create, connect, look_up = socket.create_connection, socket.socket.connect, socket.getaddrinfo
+    create(live.getsockname()).close()
+    uninstall()
+    with create(live.getsockname()) as sock:
+        assert keepalive(sock)[0] == 0
+    with socket.socket() as sock:
+        connect(sock, live.getsockname())
+        assert keepalive(sock)[0] == 0
+    assert look_up("127.0.0.1", 80, type=1)[0][4] == ("127.0.0.1", 80)
+    for _ in range(3):
+        live.accept()[0].close()
+
+
+@pytest.mark.parametrize("timeout", [None, 0.0])
+def test_where_there_is_no_thread_to_be_had_it_connects_all_the_same(
+    installed: Installed,
+    live: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    timeout: float | None,
+) -> None:
+    def spawn(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for each in (newcomers, pending):
+        monkeypatch.setattr(each, "_running", False)
+    monkeypatch.setattr(KernelNetwork, "spawn", spawn)
+    with socket.socket() as sock:
+        sock.settimeout(timeout)
+        assert sock.connect_ex(live.getsockname()) in (0, errno.EINPROGRESS)
+        live.accept()[0].close()
+    assert "new thread" in caplog.text
 
 
 def test_a_name_that_was_bound_before_is_covered(live: socket.socket) -> None:

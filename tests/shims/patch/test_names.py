@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import socket
 import sys
 import time
@@ -80,6 +81,23 @@ def test_a_name_of_two_families(names: Names, live: socket.socket) -> None:
         assert sock.gettimeout() == PATIENCE
     live.accept()[0].close()
     six.close()
+
+
+def test_http_client_hands_the_name_on_and_no_timeout(
+    names: Names, silent: Silent, live: socket.socket
+) -> None:
+    names["web.test"] = [silent.address, live.getsockname()]
+    put()
+    slowest = 0.0
+    for _ in range(8):  # which one is first is drawn
+        connection = http.client.HTTPConnection("web.test", 80)
+        begun = time.monotonic()
+        connection.connect()
+        slowest = max(slowest, time.monotonic() - begun)
+        assert connection.sock.getpeername() == live.getsockname()
+        connection.close()
+        live.accept()[0].close()
+    assert slowest < GIVES_WAY, "as one target: none gives way to the other"
 
 
 def test_from_a_source_address(names: Names, live: socket.socket, silent: Silent) -> None:

@@ -13,6 +13,7 @@ dial; a port that it has bound itself is no port to race from: that connect is t
 from __future__ import annotations
 
 import dataclasses
+import logging
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     import socket
 
 __all__ = ["Connect", "begin", "watch_soon", "worth_a_race"]
+
+log = logging.getLogger("outlast")
 
 TCP = 6  # IPPROTO_TCP, wherever Python runs
 WELL_KNOWN, ONE_IN = 32, 8  # connects that are all measured; then every eighth
@@ -205,7 +208,10 @@ def watch_soon(number: int, cookie: bytes, policy: Policy) -> None:
     limit = 0.0  # none: it is not watched
     if policy.watch and policy.user_timeout:
         limit = fitting_user_timeout(policy.user_timeout, policy.keepalive)
-    newcomers.add(number, cookie, limit, RTO_CAP)
+    try:
+        newcomers.add(number, cookie, limit, RTO_CAP)
+    except RuntimeError as error:  # no thread to be had, as at the interpreter's end
+        log.warning("a connection is not watched: %s", error)
 
 
 def begin(sock: socket.socket, course: Course, policy: Policy, timeout: float | None) -> Connect:

@@ -25,7 +25,7 @@ from outlast.target import Target, target_of
 __all__ = ["GIVES_WAY", "Course", "Courses"]
 
 GIVES_WAY = 0.75  # seconds; three of the longest attempt delays, in which four dials were made
-MOST = 4096  # courses that are kept
+MOST = 1024  # courses that are kept, each with what is known of its target
 
 Resolve = Callable[..., Sequence[Any]]
 
@@ -78,8 +78,15 @@ class Courses:
         self.answers = answers
         self.kept: dict[object, Course | None] = {}
         self._resolve = resolve
+        self.over = False
         self._here: set[tuple[str, int]] = set()  # names that lead to nothing in scope
         self._single: dict[tuple[str, int, int], Course] = {}  # names of one address
+
+    def end(self) -> None:
+        """The patch is taken back: whoever has kept a replacement finds nothing in scope."""
+        self.over = True
+        self.forget()
+        self._single.clear()
 
     def forget(self) -> None:
         """What names stand for has changed."""
@@ -92,7 +99,7 @@ class Courses:
         Raises what `getaddrinfo` raises for a name.
         """
         host, port = self._pair(address)
-        if host is None or (len(address) == 4 and family != AddressFamily.AF_INET6):
+        if self.over or host is None or (len(address) == 4 and family != AddressFamily.AF_INET6):
             return None
         where = literal(host, port)
         if where is None:
@@ -107,6 +114,8 @@ class Courses:
     def reach(self, host: str, port: int) -> Course | None:
         """The course of a name or an address whose family is open; None: leave it alone."""
         where = literal(host, port)
+        if self.over:
+            return None
         if where is None:  # what is in scope by its addresses alone is met when these are dialled
             return self._named(host, port, 0) if self._wanted(host, port) else None
         key = where.sockaddr
@@ -196,7 +205,10 @@ class Courses:
         if target.name is not None:
             self._look_up(target, 0)
         course = Course(target, None)
-        order = list(course.service.order(kernel().now()))
+        service, at = course.service, kernel().now()
+        picked = service.order(at)
+        service.untried(picked, at)  # a trial is the race's to begin, should it come to one
+        order = list(picked)
         first = next((each for each in order if family in (0, each.family)), None)
         if first is not None:
             course.first = first

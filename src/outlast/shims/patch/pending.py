@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+import logging
 import math
 import os
 import weakref
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     import socket
 
 __all__ = ["Pending", "pending"]
+
+log = logging.getLogger("outlast")
 
 KNOWN = 16  # connects of a target, until which a look comes early: the socket may be closed soon
 EARLY = 0.003  # seconds; what a connect takes within a cluster, and some
@@ -79,7 +82,7 @@ class Pending:
         self._running = False
 
     def add(self, connect: Connect) -> None:
-        """A connect is under way. Raises RuntimeError if the system gives no thread."""
+        """A connect is under way."""
         if not COOKIES:
             return
         sock, course = connect.sock, connect.course
@@ -115,9 +118,10 @@ class Pending:
     def _begin(self) -> None:
         try:
             kernel().spawn(self._run)
-        except RuntimeError:
+        except RuntimeError as error:  # no thread to be had: the kernel is left alone
             self._running = False
-            raise
+            self._entries.clear()
+            log.warning("a connect is not raced: %s", error)
 
     async def _run(self) -> None:
         try:

@@ -4,8 +4,8 @@ The lowest place that Python code passes: the class below which there is only C.
 subclass of `socket.socket` (ssl, PySocks) calls it. gevent's socket is no subclass but a class of
 its own in its place; asyncio's loop has a hook that waits better than a poll can.
 
-A name is put back if it still holds what we have put there. If somebody has wrapped ours since, it
-stays below theirs and does what the original does.
+A name is put back if it still holds what we have put there. If somebody has wrapped ours since, or
+bound it by name, it stays there and does what the original does.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Places:
 
     def take_back(self) -> None:
         """Put everything back that is still ours, the last first."""
+        self._courses.end()
         while self._replaced:
             owner, name, before, ours = self._replaced.pop()
             if vars(owner).get(name) is not ours:
