@@ -33,10 +33,10 @@ Resolve = Callable[..., Sequence[Any]]
 class Course:
     """One destination. `first`: what to dial first on the program's own socket; None: a race finds
     out. `others`: what else will do. `answer`: the name it came from, if that has several
-    addresses. `connects`: how many have been made, or nearly so many. `delay`: seconds until
-    another dial joins, as far as is known."""
+    addresses. `delay`: seconds until another dial joins, as far as is known. `connects`: how many
+    were measured, or might have been; `polled`: how many were begun by who polls."""
 
-    __slots__ = ("answer", "connects", "delay", "first", "others", "service", "target")
+    __slots__ = ("answer", "connects", "delay", "first", "others", "polled", "service", "target")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Course:
         self.others = others
         self.answer = answer
         self.connects = 0
+        self.polled = 0
         self.service: Service = service_of(target, kernel())
         self.delay = 0.0
         self.refresh()

@@ -37,7 +37,7 @@ def sock_connect_for(courses: Courses, original: Native, native: Native) -> Nati
     async def sock_connect(self: asyncio.AbstractEventLoop, sock: Any, address: Any) -> None:
         course = None
         if sock.gettimeout() == 0 and getattr(sock, "do_handshake", None) is None:
-            if _is_name(address):
+            if not _is_kept(courses, address) and _is_name(address):
                 address = await _looked_up(self, sock, address)
             course = course_of(courses, sock, address)
         connect = None if course is None else begin(sock, course, courses.settings.policy, None)
@@ -47,6 +47,13 @@ def sock_connect_for(courses: Courses, original: Native, native: Native) -> Nati
             await _connect(self, connect, native)
 
     return sock_connect
+
+
+def _is_kept(courses: Courses, address: Any) -> bool:
+    try:
+        return address in courses.kept
+    except TypeError:  # a list
+        return False
 
 
 def _is_name(address: Any) -> bool:

@@ -42,6 +42,7 @@ __all__ = ["Pending", "pending"]
 log = logging.getLogger("outlast")
 
 KNOWN = 16  # connects of a target, until which a look comes early: the socket may be closed soon
+TRIED = 32  # the same, where they are closed before anybody has looked
 EARLY = 0.003  # seconds; what a connect takes within a cluster, and some
 LATER = 3.0  # times the last one
 STAYS = 5.0  # seconds without a connect after which nobody looks any more
@@ -87,7 +88,8 @@ class Pending:
             return
         sock, course = connect.sock, connect.course
         delay = connect.delay
-        early = course.connects < KNOWN
+        course.polled += 1
+        early = course.connects < KNOWN and course.polled < TRIED
         due = connect.began + (min(delay, EARLY) if early else delay)
         cookie = cookie_of(sock)
         entry = _Entry(
