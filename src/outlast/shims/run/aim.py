@@ -69,7 +69,6 @@ class Aimed:
         memory = self.service.memory
         memory.learn(min(sample.rtt, took) if sample is not None and sample.rtt else took, None)
         memory.answered(self.address, now)
-        memory.won(0, now)
         self.service.connected(self.address, now)
 
     def blame(self, family: int, winner: Address, port: int, error: int, now: float) -> None:

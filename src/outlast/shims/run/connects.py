@@ -40,7 +40,7 @@ from outlast.shims.run.own_dial import (
 )
 from outlast.shims.run.patience import LONGEST
 from outlast.shims.run.processes import Task, cookie_of
-from outlast.shims.run.racing import Aim, alike_plan, race
+from outlast.shims.run.racing import Aim, Loan, alike_plan, race
 from outlast.shims.run.timers import Timers
 
 __all__ = ["Connect"]
@@ -71,6 +71,7 @@ class Connect:
         self._error = 0  # of the own dial
         self._race: asyncio.Task[None] | None = None
         self._raced = False
+        self._loan = Loan(aimed.service.memory)
         self._winner: socket.socket | None = None
         self._timers = Timers(
             tools.loop, lambda error: self._over(f"left to the kernel: {error!r}")
@@ -274,7 +275,7 @@ class Connect:
     async def _run(self, aim: Aim) -> None:
         outcome: Won | DialError | Exception
         try:
-            outcome = await race(self._tools.world, aim, self._report)
+            outcome = await race(self._tools.world, aim, self._loan, self._report)
         except Exception as error:  # noqa: BLE001  raised again, where it is taken care of
             outcome = error
         self._race = None
@@ -356,9 +357,10 @@ class Connect:
 
     def _stands(self, sock: socket.socket) -> None:
         """The own dial has won."""
-        self._aimed.learn(sock, self._tools.world.now(), self._started)
+        now, place = self._tools.world.now(), self.place
+        self._aimed.learn(sock, now, self._started)
+        self._loan.give_back(now)
         self._conclude(sock)
-        place = self.place
         self._tools.watching.add(place.task, place.number, place.cookie, self._aimed.words)
         self._over(f"connected in {self._milliseconds()}, on its own socket")
 

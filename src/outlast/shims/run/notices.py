@@ -105,10 +105,13 @@ class Listener:
         os.close(self.number)
 
     def _tell(self, request: int, message: bytes) -> bool:
-        try:
-            fcntl.ioctl(self.number, request, message)
-        except OSError as error:
-            if error.errno in _LATE:
-                return False
-            raise
-        return True
+        while True:
+            try:
+                fcntl.ioctl(self.number, request, message)
+            except OSError as error:
+                if error.errno in _LATE:
+                    return False
+                if error.errno != errno.EINTR:  # else nothing was done
+                    raise
+            else:
+                return True

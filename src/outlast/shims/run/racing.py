@@ -7,17 +7,18 @@ service table's.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from outlast.core.report import Report
 from outlast.net.address import Address
 from outlast.net.carry import carried
-from outlast.net.dial import DialError, Won
+from outlast.net.dial import DialError, DialMemory, Won
 from outlast.net.options import LocalRefusal, SocketPlan
 from outlast.net.run import run_async
 from outlast.net.seam import Lookup, Network, Ready, Stream, Wait, Waiter
@@ -26,7 +27,7 @@ from outlast.service.reach import dial_request, reach
 from outlast.shims.run.sockaddr import fitted
 from outlast.target import Target
 
-__all__ = ["Aim", "alike_plan", "race"]
+__all__ = ["Aim", "Loan", "alike_plan", "race"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,47 @@ def alike_plan(sock: socket.socket, source: tuple[str, int] | None) -> SocketPla
     return SocketPlan(keepalive=None, nodelay=False, extra=carried(sock), source=source)
 
 
-async def race(world: Network, aim: Aim, report: Report) -> Won | DialError:
-    """Run it to its end; see `service.reach.reach`. A cancellation ends every dial at once."""
+async def race(world: Network, aim: Aim, loan: Loan, report: Report) -> Won | DialError:
+    """Run it to its end; see `service.reach.reach`. A cancellation ends every dial at once; then
+    `loan` says what is to be given back."""
     request = dial_request(world, aim.target, aim.policy, limit=aim.seconds, plan=aim.plan)
+    request = dataclasses.replace(request, memory=cast("DialMemory", loan))
     network = _Fitting(world, aim.family)
     return await run_async(world, reach(network, request, report))
+
+
+class Loan:
+    """A target's memory, as one race sees it; what the race has taken from the re-dial bucket is
+    counted. One owner.
+
+    A race that wins gives all of it back. One that is called off because the program's own dial
+    was answered after all has won as well: without this a busy machine, where answers are late,
+    would use the bucket up.
+    """
+
+    def __init__(self, memory: DialMemory) -> None:
+        self._memory = memory
+        self._taken = 0
+        self._settled = False
+
+    def take(self, now: float) -> bool:
+        """See `core.race.Bucket`."""
+        granted = self._memory.take(now)
+        self._taken += granted
+        return granted
+
+    def won(self, taken: int, now: float) -> None:
+        """See `core.race.Bucket`."""
+        self._settled = True
+        self._memory.won(taken, now)
+
+    def give_back(self, now: float) -> None:
+        """The own dial has won, unless the race has."""
+        if not self._settled:
+            self.won(self._taken, now)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
 
 
 class _Fitting:

@@ -34,6 +34,7 @@ __all__ = ["HeldInProgram", "Watching"]
 
 SETTLED = 1.0  # seconds; most connections of programs that open many are closed by then
 IN_TIME = 1.0  # seconds before the user timeout: two looks at data in flight (core.liveness)
+LEAST, LEAST_OF_OTHERS = 3.0, 5.0  # seconds after the data; by then it was repeated four times
 # Offsets in struct tcp_info, linux/tcp.h: backoff, rto, unacked, last_data_sent.
 _TIMERS = struct.Struct("=4xB3xI12xI16xI")
 
@@ -75,9 +76,18 @@ class HeldInProgram:
             sample = read_sample(sock)
             if sample is None or not (sample.backoff and sample.unacked and sample.window):
                 return sample
-            if unacknowledged(sock) >= self._limit and own_link_is_up(sock):
+            if self._overdue(sock, sample.silence) and own_link_is_up(sock):
                 self._reset(sock)
             return read_sample(sock)
+
+    def _overdue(self, sock: socket.socket, silence: float) -> bool:
+        """Whether the peer has owed an acknowledgement for too long. A living one has answered
+        keepalive's probes, so the silence before the data counts too (see `net.pooled`)."""
+        since, keepalive = unacknowledged(sock), read_keepalive(sock)
+        if keepalive is None:
+            return since >= self._limit
+        least = LEAST if keepalive.idle <= Keepalive().idle else LEAST_OF_OTHERS
+        return since >= max(least, self._limit - max(0.0, silence - since))
 
     def linked(self) -> bool:
         """See `Stream.linked`."""
