@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from outlast.net import newcomers as looking
 from outlast.net.kernel import KernelStream, kernel
 from outlast.net.newcomers import newcomers
 from outlast.net.seam import Wait
@@ -17,6 +18,7 @@ from outlast.policy import Policy
 from outlast.service.service import Service
 from outlast.service.table import service_of
 from outlast.shims.patch import Installed, install, uninstall
+from outlast.shims.patch import pending as racing
 from outlast.target import target_of
 from tests.net.kernel_world import silent_listener
 from tests.net.pairs import PATIENCE, user_timeout
@@ -105,6 +107,18 @@ def taken_back() -> Iterator[None]:
     """No test leaves the patch behind."""
     yield
     uninstall()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def background_at_rest() -> Iterator[None]:
+    """No job of the patch outlives its module: the thread that it keeps alive belongs to the
+    network namespace of whoever was first, and the kernel lab has others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(looking, "PAUSE", 0.05)
+        patch.setattr(looking, "STAYS", 1)
+        patch.setattr(racing, "STAYS", 0.05)
+        yield
+        settle(lambda: not (newcomers._running or racing.pending._running))
 
 
 POLICY = Policy(attempt_delay=DELAY, connect_timeout=PATIENCE)
