@@ -37,7 +37,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The least and the most of all seeds."""
+    """The least and the most of all seeds, and of how many."""
     if not (_measured and os.environ.get("OUTLAST_FULL")):
         return
     terminalreporter.section("figures measured in virtual time")
@@ -46,4 +46,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         found.setdefault(name, []).append(value)
     for name, values in sorted(found.items()):
         low, high = min(values), max(values)
-        terminalreporter.write_line(f"{name:58} {low:10.4g} to {high:<10.4g} ({len(values)} seeds)")
+        terminalreporter.write_line(f"{name:58} {low:10.4g} to {high:<10.4g} ({len(values)})")
