@@ -18,7 +18,7 @@ from pathlib import Path
 __all__ = ["CUT", "SLOWEST", "Call", "Met", "broken", "read"]
 
 CUT = 12.0  # seconds from the loss
-LEAST = 3.5  # seconds that a call on a dead connection gets, however late it comes (net.pooled)
+LEAST = 5.5  # seconds that a call on a dead connection gets, however late it comes (net.pooled)
 SLOWEST = 1.0  # seconds, of a call that opens a connection
 _LATE = 0.5  # seconds that the program's own way to the error may take
 

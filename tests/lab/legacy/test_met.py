@@ -56,7 +56,7 @@ def test_each_bound_can_be_broken(tmp_path: Path, line: Line, new: bool, says: s
     [
         ((0, 0.1, 11.5, "OSError"), False),  # the dead pooled connection
         ((0, 0.1, 11.5, ""), False),  # the same, repeated by the library itself
-        ((0, 10.0, 3.5, "OSError"), False),  # the same, used late
+        ((0, 10.0, 5.0, "OSError"), False),  # the same, used late
         ((0, -0.001, 11.9, "OSError"), True),  # in flight at the loss
     ],
 )

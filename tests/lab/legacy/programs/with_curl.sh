@@ -6,11 +6,13 @@ url="http://$1:$2/" pause=$5
 work() {
     while :; do
         at=$(date +%s.%N)
-        told=$(curl --silent --output /dev/null --write-out '%{time_total} %{exitcode}' "$url")
-        took=${told% *} code=${told#* } error=""
+        told=$(curl --silent --output /dev/null \
+            --write-out '%{time_total} %{exitcode} %{errormsg}' "$url")
+        took=${told%% *} rest=${told#* } error=""
+        code=${rest%% *} what=${rest#* }
         [ "$code" = 0 ] || error="curl-$code"
-        printf '{"worker": %d, "at": %s, "took": %s, "error": "%s", "what": ""}\n' \
-            "$1" "$at" "$took" "$error"
+        printf '{"worker": %d, "at": %s, "took": %s, "error": "%s", "what": "%s"}\n' \
+            "$1" "$at" "$took" "$error" "$what"
         sleep "$pause"
     done
 }
