@@ -65,7 +65,7 @@ def async_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody
     return StreamBody(pull, end)
 
 
-class SyncPieces:
+class _Pieces:
     """A response's body in pieces. Raises the family's exceptions."""
 
     def __init__(
@@ -75,6 +75,10 @@ class SyncPieces:
         self._answer = answer
         self._request = request
         self._family = family
+
+
+class SyncPieces(_Pieces):
+    """For synchronous callers."""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -93,16 +97,8 @@ class SyncPieces:
         self._answer.close()
 
 
-class AsyncPieces:
-    """The same for asynchronous callers."""
-
-    def __init__(
-        self, network: Network, answer: Answer, request: FamilyRequest, family: Family
-    ) -> None:
-        self._network = network
-        self._answer = answer
-        self._request = request
-        self._family = family
+class AsyncPieces(_Pieces):
+    """For asynchronous callers."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:

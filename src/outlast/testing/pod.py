@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from outlast.testing.addressed import Addressed
 from outlast.testing.pod_process import Counts, PodProcess
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ main(sys.argv[1])
 """
 
 
-class Pod:
+class Pod(Addressed):
     """One pod. Made by `Node.pod`; its methods may be called from any thread."""
 
     def __init__(
@@ -46,16 +47,6 @@ class Pod:
         self._raw = raw
         self._process: PodProcess | None = None
         self._past: list[Counts] = []
-
-    @property
-    def address(self) -> str:
-        """Host and port, as in a `static://` target."""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """The pod's own HTTP address, past any Service."""
-        return f"http://{self.address}"
 
     @property
     def running(self) -> bool:

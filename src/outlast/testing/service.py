@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from outlast.testing import service_nat
+from outlast.testing.addressed import Addressed
 from outlast.testing.namespaces import Hand, Namespace, run_tool
 from outlast.testing.node import Node
 from outlast.testing.pod import Pod
 
 
-class Service:
+class Service(Addressed):
     """One Service. Made by `KernelLab.service`; its methods may be called from any thread."""
 
     def __init__(
@@ -33,16 +34,6 @@ class Service:
         self._pods: tuple[Pod, ...] = ()
         self._ever: set[Pod] = set()
         self._hand.do(self._space, _load, service_nat.new_service(chain, vip))
-
-    @property
-    def address(self) -> str:
-        """The virtual address and port."""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """The Service's HTTP address."""
-        return f"http://{self.address}"
 
     @property
     def pods(self) -> tuple[Pod, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from outlast.testing.addressed import Addressed
 from outlast.testing.simnet.packet import Endpoint
 from outlast.testing.simnet.rules import SECOND
 
@@ -49,7 +50,7 @@ class Counting(Protocol):
         """Over all lives of the pod."""
 
 
-class Pod:
+class Pod(Addressed):
     """One pod. Made by `Node.pod`."""
 
     def __init__(
@@ -74,16 +75,6 @@ class Pod:
     def endpoint6(self) -> Endpoint:
         """The same in IPv6."""
         return self.host6, self.port
-
-    @property
-    def address(self) -> str:
-        """Host and port, as in a `static://` target."""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """The pod's own HTTP address, past any Service."""
-        return f"http://{self.address}"
 
     @property
     def running(self) -> bool:

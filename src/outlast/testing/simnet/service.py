@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from outlast.testing.addressed import Addressed
 from outlast.testing.simnet.packet import Endpoint
 from outlast.testing.simnet.rules import SECOND
 
@@ -51,7 +52,7 @@ class NodePort:
             raise ValueError("mute= and health_check= go with local=True only")
 
 
-class Service:
+class Service(Addressed):
     """One Service. Made by `World.service`."""
 
     def __init__(
@@ -83,16 +84,6 @@ class Service:
         self._numbers: dict[str, int] = {}
         self._turn = 0
         self._pins: dict[str, tuple[Pod, int]] = {}
-
-    @property
-    def address(self) -> str:
-        """The virtual address and port."""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """The Service's HTTP address."""
-        return f"http://{self.address}"
 
     @property
     def pods(self) -> tuple[Pod, ...]:
