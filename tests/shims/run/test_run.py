@@ -116,6 +116,14 @@ def test_files_that_were_left_open_for_the_program_are_its_own() -> None:
         assert listens == int(program)
 
 
+def test_closed_standard_files_stay_closed() -> None:
+    shell = '"$@" <&- >&-'
+    command = ["sh", "-c", shell, "sh", *RUN, "--", "sh", "-c"]
+    there = "test -e /proc/$$/fd/0 || test -e /proc/$$/fd/1 || exit 7"
+    done = subprocess.run([*command, there], timeout=PATIENCE, check=False)
+    assert done.returncode == 7
+
+
 WAITS = """
 import os, socket, sys
 print("ready", flush=True)

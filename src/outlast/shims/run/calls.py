@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from outlast.shims.run.machine import PIDFD_GETFD, Machine
 
 __all__ = [
+    "adopt_orphans",
     "any_address",
     "connect",
     "get_descriptor",
@@ -22,7 +23,6 @@ __all__ = [
     "read_memory",
     "register",
     "signal_descriptor",
-    "stay_parent_of_orphans",
     "supported_sizes",
 ]
 
@@ -61,9 +61,10 @@ def no_new_privileges() -> None:
     _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
-def stay_parent_of_orphans() -> None:
-    """Descendants whose parent ends become children of this process (prctl(2), subreaper)."""
-    _checked(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+def adopt_orphans(*, wanted: bool = True) -> None:
+    """Whether descendants whose parent ends become children of this process, also of what it
+    becomes by exec (prctl(2), subreaper)."""
+    _checked(libc.prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0))
 
 
 def install_filter(machine: Machine, code: bytes) -> int:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from outlast.shims.run import calls
+from outlast.shims.run.explain import Explainer
 from outlast.shims.run.launch import NOT_FOUND, NOT_RUNNABLE, Command, let_go
 from outlast.shims.run.machine import Machine, Unsupported, this_machine
 from outlast.shims.run.notices import Listener
@@ -64,6 +65,7 @@ class Wish:
 
 def run(wish: Wish) -> NoReturn:
     """Run the program and end as it does."""
+    _reserve_standard()
     mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED))
     try:
         machine = this_machine()
@@ -72,6 +74,14 @@ def run(wish: Wish) -> NoReturn:
     except Unsupported as error:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _unsupported(wish, str(error))
+
+
+def _reserve_standard() -> None:
+    """Where standard descriptors are closed no file of ours may take their numbers. What stands
+    there instead is closed by exec, so that the program has it as it was."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(number)
 
 
 def _inherited() -> tuple[int, ...]:
@@ -91,7 +101,8 @@ def _unsupported(wish: Wish, why: str) -> NoReturn:
         _say(f"{why}. Nothing was started; with --unprotected the program runs as it is.")
         sys.exit(FAULT)
     _say(f"{why}. {wish.words[0]} runs unprotected.")
-    sys.stderr.flush()
+    if sys.platform == "linux":
+        calls.adopt_orphans(wanted=False)
     for name in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(name, signal.SIG_DFL)
     try:
@@ -101,7 +112,7 @@ def _unsupported(wish: Wish, why: str) -> NoReturn:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"outlast run: {text}\n")
+    Explainer(wanted=True).tell(text)
 
 
 def _not_started(program: str, code: int) -> int:
@@ -126,7 +137,7 @@ class _Front:
         self._poll = select.poll()
 
     def run(self) -> NoReturn:
-        calls.stay_parent_of_orphans()
+        calls.adopt_orphans()
         signals = calls.signal_descriptor(WATCHED)
         line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._supervisor = os.fork()

@@ -50,7 +50,7 @@ def serve(
     """The process's life. Never returns."""
     code = 1
     try:
-        calls.stay_parent_of_orphans()
+        calls.adopt_orphans()
         mender = Mender(machine)
         try:
             likeness = Likeness()
