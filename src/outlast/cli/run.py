@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
-from outlast.shims.run.front import Wish, run
 from outlast.shims.settings import read_settings
 
 __all__ = ["run_command"]
+
+NOT_BEGUN = 125  # as where a kernel refuses
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -68,7 +72,22 @@ def run_command(
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"{config}: {error.strerror}") from error
+    if not sys.platform.startswith("linux"):
+        _elsewhere(words, unprotected=unprotected)
+    from outlast.shims.run.front import Wish, run  # what only Linux has is loaded there only
+
     run(Wish(words, settings, explain, unprotected, io_uring == "allow"))
+
+
+def _elsewhere(words: Sequence[str], *, unprotected: bool) -> NoReturn:
+    """There are no system calls to hear of on other systems."""
+    why = f"outlast run: needs Linux; this is {sys.platform}."
+    if not unprotected:
+        other = "`outlast forward` and outlast.install() work here"
+        click.echo(f"{why} Nothing was started; {other}.", err=True)
+        sys.exit(NOT_BEGUN)
+    click.echo(f"{why} {words[0]} runs unprotected.", err=True)
+    os.execvp(words[0], list(words))
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -362,6 +362,23 @@ def test_wrong_words_are_refused_before_anything_is_started(options: list[str], 
     assert told in done.output
 
 
+def test_other_systems_are_told_what_works_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    done = CliRunner().invoke(app, ["run", "--", "true"])
+    assert done.exit_code == 125
+    assert "needs Linux; this is darwin" in done.output
+    assert "outlast forward" in done.output
+    begun: list[list[str]] = []
+
+    def become(_: str, words: list[str]) -> None:
+        begun.append(words)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("os.execvp", become)
+    CliRunner().invoke(app, ["run", "--unprotected", "--", "true", "x"])
+    assert begun == [["true", "x"]]
+
+
 # -- other programs ----------------------------------------------------------------------------
 
 
