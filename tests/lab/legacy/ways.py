@@ -34,7 +34,12 @@ def lacking(way: str) -> str | None:
     if way != "run":
         return None
     tried = subprocess.run(
-        [*OUTLAST, "run", "--", "true"], capture_output=True, text=True, timeout=20.0, check=False
+        [*OUTLAST, "run", "--", "true"],
+        env=environment(Path.home()),
+        capture_output=True,
+        text=True,
+        timeout=20.0,
+        check=False,
     )
     return None if tried.returncode == 0 else tried.stderr.strip() or "`outlast run` does not work"
 
