@@ -20,6 +20,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 SLOWEST = 1.5  # seconds for one connect: thirty dials that all meet the dead node, of two
 DELAY = {"OUTLAST_ATTEMPT_DELAY": "50ms"}  # else the first connect waits 250 ms from dial to dial
 COUNT = 8  # connects; half of them meet the dead node
+LONG = pytest.mark.skipif(
+    not os.environ.get("OUTLAST_FULL"),
+    reason="more of the same, or 12 s and longer: OUTLAST_FULL=1",
+)
 NODE = """
 const http = require("http"), [url, count] = process.argv.slice(1);
 const took = [], errors = [];
@@ -74,13 +78,13 @@ def told(*program: str) -> tuple[list[float], list[str], str]:
     ("way", "threads"),
     [
         ("blocking", 1),
-        ("poll", 1),
-        ("select", 1),
+        pytest.param("poll", 1, marks=LONG),
+        pytest.param("select", 1, marks=LONG),
         ("again", 1),
         ("level", 1),
         ("edge", 1),
         ("early", 1),
-        ("forked", 1),
+        pytest.param("forked", 1, marks=LONG),
         ("blocking", 8),
     ],
 )
@@ -139,9 +143,6 @@ def test_a_hundred_slow_dials_block_nobody(lab: KernelLab) -> None:
     assert max(took) < SLOWEST, why
 
 
-LONG = pytest.mark.skipif(
-    not os.environ.get("OUTLAST_FULL"), reason="waits for 12 s and more: OUTLAST_FULL=1"
-)
 POOLED = """
 import socket, sys, time
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as sock:

@@ -35,7 +35,7 @@ def test_wrong_connects_are_told_what_the_kernel_tells(port: int) -> None:
 
 
 def test_threads_that_change_all_under_a_connect_hold_nobody_up(port: int) -> None:
-    done = run(*LOOPBACK, program=[str(HERE / "racing.py"), str(port), "1.5"])
+    done = run(*LOOPBACK, program=[str(HERE / "racing.py"), str(port), "0.8"])
     assert done.returncode == 0, done.stderr
     assert "unprotected" not in done.stderr
     found = json.loads(done.stdout)
