@@ -163,7 +163,8 @@ def outlive(
         for p in programs:
             if p.name not in found:
                 patience = BARE_PATIENCE if p.name.startswith("bare:") else PATIENCE
-                found[p.name] = read(p.name, p.row.new, p.said, loss, end, patience)
+                own = p.row.keepalive and patience == PATIENCE
+                found[p.name] = read(p.name, p.row.new, p.said, loss, end, patience, own)
         return found
 
 

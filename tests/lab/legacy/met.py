@@ -47,6 +47,7 @@ class Met:
     new: bool
     calls: tuple[Call, ...]
     hung: tuple[float, ...]  # seconds that each hung worker has been silent
+    kept: tuple[float, ...] = ()  # those that hang on a keepalive of the program's own
 
     @property
     def before(self) -> list[Call]:
@@ -90,10 +91,11 @@ class Met:
         cut = f"{max(call.end for call in self.cut):5.1f} s" if self.cut else "-"
         errors = sum(bool(call.error) for call in self.cut)
         hung = f"{len(self.hung)}" + (f" ({max(self.hung):.0f} s)" if self.hung else "")
+        kept = f"  {len(self.kept)} in flight on a keepalive of its own" if self.kept else ""
         return (
             f"{self.name:<38} {len(self.after):>5} calls {len(self.errors):>3} errors "
             f"{hung:>8} hung  p50 {_ms(self.percentile(0.5))} p99 {_ms(self.percentile(0.99))} "
-            f"slowest {_ms(self.percentile(1.0))}  cut at {cut:>7} ({errors} errors)"
+            f"slowest {_ms(self.percentile(1.0))}  cut at {cut:>7} ({errors} errors){kept}"
         )
 
     def explain(self) -> str:
@@ -128,8 +130,20 @@ def broken(met: Met, workers: int) -> list[str]:
     return found
 
 
-def read(name: str, new: bool, said: Path, loss: float, end: float, patience: float) -> Met:
-    """From a program's lines. A worker is hung that was silent for `patience` at the end."""
+def read(
+    name: str,
+    new: bool,
+    said: Path,
+    loss: float,
+    end: float,
+    patience: float,
+    own_keepalive: bool = False,
+) -> Met:
+    """From a program's lines. A worker is hung that was silent for `patience` at the end.
+
+    With a keepalive of its own, those are apart that the loss met half way: the dead node may have
+    acknowledged the call, after which nothing but keepalive tells.
+    """
     calls = []
     for line in said.read_text(encoding="utf-8", errors="replace").splitlines():
         if not line.startswith("{") or not line.endswith("}"):
@@ -141,5 +155,10 @@ def read(name: str, new: bool, said: Path, loss: float, end: float, patience: fl
     heard: dict[int, float] = {}
     for call in calls:
         heard[call.worker] = max(heard.get(call.worker, call.end), call.end)
-    silent = (end - loss - last for last in heard.values())
-    return Met(name, new, tuple(calls), tuple(quiet for quiet in silent if quiet > patience))
+    hung: list[float] = []
+    kept: list[float] = []
+    for last in heard.values():
+        silent = end - loss - last
+        if silent > patience:
+            (kept if own_keepalive and last < 0 else hung).append(silent)
+    return Met(name, new, tuple(calls), tuple(hung), tuple(kept))

@@ -34,6 +34,7 @@ def record(way: str, name: str, met: Met | str, workers: int) -> None:
             "calls": len(met.after),
             "errors": len(met.errors),
             "hung": len(met.hung),
+            "kept": len(met.kept),
             "p99": met.percentile(0.99),
             "slowest": met.percentile(1.0),
             "cut": max((call.end for call in met.cut), default=None),
@@ -103,6 +104,8 @@ def _cell(told: dict[str, Any]) -> str:
     parts.append(f"{errors} / {told['calls']},")
     if told["hung"]:
         parts.append(f"**{told['hung']} hung**,")
+    if told.get("kept"):
+        parts.append(f"{told['kept']} in flight on its own keepalive,")
     if told["new"]:
         parts.append(f"p99 {_time(told['p99'])},")
     parts.append(f"slowest {_time(told['slowest'])}")

@@ -73,5 +73,14 @@ def test_a_silent_worker_hangs(tmp_path: Path) -> None:
     assert found(tmp_path, STEADY[:-4], new=True) == ["1 hung"]
 
 
+def test_a_keepalive_of_its_own_excuses_what_was_in_flight_alone(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    lines = [{"worker": 0, "at": LOSS + at, "took": 0.1, "error": "", "what": ""} for at in (-2, 5)]
+    for count, hung, kept in ((1, 0, 1), (2, 1, 0)):
+        said.write_text("\n".join(json.dumps(line) for line in lines[:count]))
+        met = read("row", True, said, LOSS, END, PATIENCE, own_keepalive=True)
+        assert (len(met.hung), len(met.kept)) == (hung, kept)
+
+
 def test_a_program_without_calls_is_seen(tmp_path: Path) -> None:
     assert found(tmp_path, STEADY[3:], new=True) == ["0 calls before the loss"]
