@@ -180,13 +180,16 @@ class TlsStream:
             except ssl.SSLError as error:
                 self._broken = error
                 break
-            parts.append(part)
-            size -= len(part)
             if not part:  # as OpenSSL calls an end that was announced
                 self._ended = True
                 break
             if not (self._in.pending or self.session.pending()):
+                if not parts:  # as nearly always: one record
+                    return part
+                parts.append(part)
                 break
+            parts.append(part)
+            size -= len(part)
         if self._broken is not None and not parts:
             raise self._broken
         return b"".join(parts)
@@ -196,7 +199,11 @@ class TlsStream:
         if (self._pending or self._out.pending) and not self.flush():
             return 0
         count = self.session.write(data if len(data) <= CHUNK else data[:CHUNK])
-        self.flush()
+        record = self._out.read()
+        sent = self._raw.send(record)
+        if sent < len(record):
+            self._pending = record[sent:]
+            self.flush()
         return count
 
     def flush(self) -> bool:
