@@ -2,8 +2,8 @@
 
 Three kinds of calls. Begun before the loss and ended after it: in flight, a node that dies takes
 them along, and silence must be told from slowness first. Begun after it on a connection that was
-open before: cut, at the latest `CUT` after the loss, or `LEAST` after the call began. All others:
-unaffected.
+open before: cut, at the latest `CUT` after the loss, or `LEAST` after the call began; with a slow
+keepalive of the program's own the latter may come at any time. All others: unaffected.
 
 Bounds: issue of the shims: new connections at most `SLOWEST`, no error, none hung; pooled dead
 connections are cut within `CUT` of the loss, and calls that begin after that are as if nothing was.
@@ -12,6 +12,7 @@ connections are cut within `CUT` of the loss, and calls that begin after that ar
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Met:
     calls: tuple[Call, ...]
     hung: tuple[float, ...]  # seconds that each hung worker has been silent
     kept: tuple[float, ...] = ()  # those that hang on a keepalive of the program's own
+    own_keepalive: bool = False
 
     @property
     def before(self) -> list[Call]:
@@ -67,7 +69,8 @@ class Met:
     @property
     def cut(self) -> list[Call]:
         """Calls that ended with their connection: in flight, or on a pooled one that was dead."""
-        pooled = [] if self.new else [call for call in self.after if call.at < CUT]
+        until = math.inf if self.own_keepalive else CUT
+        pooled = [] if self.new else [call for call in self.after if call.at < until]
         return [c for c in (*self.in_flight, *pooled) if c.error or c.took > SLOWEST]
 
     @property
@@ -161,4 +164,4 @@ def read(
         silent = end - loss - last
         if silent > patience:
             (kept if own_keepalive and last < 0 else hung).append(silent)
-    return Met(name, new, tuple(calls), tuple(hung), tuple(kept))
+    return Met(name, new, tuple(calls), tuple(hung), tuple(kept), own_keepalive)

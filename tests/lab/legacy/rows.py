@@ -61,10 +61,16 @@ class Row:
 
 
 def _both(
-    library: str, program: str, server: str, needs: str, ways: tuple[str, ...] = _PYTHON
+    library: str,
+    program: str,
+    server: str,
+    needs: str,
+    ways: tuple[str, ...] = _PYTHON,
+    *,
+    keepalive: bool = False,
 ) -> list[Row]:
     return [
-        Row(f"{library}, {mode}", program, mode, server, (needs,), ways)
+        Row(f"{library}, {mode}", program, mode, server, (needs,), ways, keepalive)
         for mode in ("new", "pooled")
     ]
 
@@ -75,8 +81,8 @@ ROWS = (
     Row("urllib, new", "with_urllib.py", "new", "http"),
     *_both("http.client", "with_http_client.py", "http", "http", _ADAPTED),
     *_both("aiohttp", "with_aiohttp.py", "http", "aiohttp", _ADAPTED),
-    *_both("redis-py", "with_redis.py", "redis", "redis", _ADAPTED),
-    *_both("redis-py asyncio", "with_redis_asyncio.py", "redis", "redis", _ADAPTED),
+    *_both("redis-py", "with_redis.py", "redis", "redis", _ADAPTED, keepalive=True),
+    *_both("redis-py asyncio", "with_redis_asyncio.py", "redis", "redis", _ADAPTED, keepalive=True),
     *_both("PyMySQL", "with_pymysql.py", "mariadb", "pymysql", _ADAPTED),
     *_both("pg8000", "with_pg8000.py", "postgres", "pg8000"),
     *_both("psycopg", "with_psycopg.py", "postgres", "psycopg", _C_ADAPTED),
@@ -96,10 +102,7 @@ ROWS = (
     *_both("grpc", "with_grpc.py", "grpc", "grpc", _C_ADAPTED),
     Row("curl, new", "with_curl.sh", "new", "http", ("curl",), _C, keepalive=True),
     *_both("Node http", "with_node.js", "http", "node", _C),
-    *(
-        Row(f"Go net/http, static, {mode}", "with_go.go", mode, "http", ("go",), _C, keepalive=True)
-        for mode in ("new", "pooled")
-    ),
+    *_both("Go net/http, static", "with_go.go", "http", "go", _C, keepalive=True),
 )
 
 # What `make test` runs, all in one outage; the rest is for `make legacy`.

@@ -82,5 +82,16 @@ def test_a_keepalive_of_its_own_excuses_what_was_in_flight_alone(tmp_path: Path)
         assert (len(met.hung), len(met.kept)) == (hung, kept)
 
 
+def test_a_keepalive_of_its_own_lets_a_pooled_connection_be_found_late(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    late = {"worker": 0, "at": LOSS + 15, "took": 5.0, "error": "OSError", "what": ""}
+    said.write_text(
+        json.dumps({**late, "at": LOSS - 2, "took": 0.1, "error": ""}) + "\n" + json.dumps(late)
+    )
+    for own, found_ in ((True, []), (False, ["1 errors", "slowest 5.00 s"])):
+        met = read("row", False, said, LOSS, END, PATIENCE, own_keepalive=own)
+        assert broken(met, workers=1) == found_
+
+
 def test_a_program_without_calls_is_seen(tmp_path: Path) -> None:
     assert found(tmp_path, STEADY[3:], new=True) == ["0 calls before the loss"]
