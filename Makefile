@@ -21,7 +21,7 @@ INCIDENT := tests/lab/test_incident_a.py
 LEGACY := tests/lab/legacy/test_incident_a.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing machines fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-forward clean
+.PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing machines fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-shims clean
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1	/p' Makefile
@@ -74,8 +74,8 @@ lab-alone: $(VENV)/.dev  ## those that assert how long calls take
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(LAB) $(INCIDENT)
 
-legacy: $(VENV)/.legacy  ## programs that cannot be changed, under every shim, with real servers; prints the figures, 6 minutes
-	OUTLAST_FULL=1 $(LAB) tests/lab/legacy
+legacy: $(VENV)/.legacy  ## programs that cannot be changed, under every shim, with real servers; prints the figures, 12 minutes
+	OUTLAST_FULL=1 $(LAB) tests/lab/legacy $(addprefix tests/lab/test_,install.py run.py forward.py)
 
 differential: $(VENV)/.dev  ## the same scenarios on the kernel and on the simulation, the long rows too; prints both, 3 minutes
 	OUTLAST_FULL=1 $(LAB) tests/lab/test_differential.py tests/lab/test_differential_cluster.py
@@ -98,12 +98,14 @@ fuzz: $(VENV)/.dev  ## new random incidents in virtual time, for a minute or FUZ
 churn: $(VENV)/.dev  ## 10 minutes in which everything comes and goes, or CHURN_ARGS='seconds [seed]'; nothing may grow
 	$(BIN)/python -m tests.stress.churn $(CHURN_ARGS)
 
-bench: bench-speed bench-incident bench-routing bench-simnet bench-forward  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
+bench: bench-speed bench-incident bench-routing bench-simnet bench-shims  ## all benchmarks; in brief: make bench BENCH_ARGS=--smoke
 
 bench-simnet: $(VENV)/.dev  ## what the simulated network costs; fails where its limits do not hold
 	$(BIN)/python -m benchmarks.simnet
 
-bench-forward: $(VENV)/.dev  ## what the forwarder costs, beside direct connections; fails where its limits do not hold
+bench-shims: $(VENV)/.dev  ## what install(), the runner and the forwarder cost, beside programs without them
+	$(BIN)/python -m benchmarks.install_cost
+	$(BIN)/python -m benchmarks.runner
 	$(BIN)/python -m benchmarks.forward $(filter --smoke,$(BENCH_ARGS))
 
 bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, an hour
