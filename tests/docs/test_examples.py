@@ -152,7 +152,7 @@ def test_examples_run_on_the_simulated_network(name: str, monkeypatch: pytest.Mo
 
 
 def test_python_is_either_run_or_run_on_the_lab() -> None:
-    known = {"python", "python lab", "python simnet", "text", "console", ""}
+    known = {"python", "python lab", "python simnet", "text", "console", "ini", "toml", ""}
     for shown in pages():
         infos = {line[3:] for line in shown.text.splitlines() if line.startswith("```")}
         assert infos <= known, shown.name
