@@ -153,8 +153,8 @@ def outlive(
         found |= _without_calls(programs, outage)
         time.sleep(outage.quiet)
         lost = next(pod.node for service in services.values() for pod in service.pods)
-        loss = time.time()
         outage.fault(lost)
+        loss = time.time()  # what began before it may have been answered before it
         time.sleep(outage.lasts)
         for service in services.values():
             service.remove(*(pod for pod in service.pods if pod.node is lost))
