@@ -21,7 +21,8 @@ __all__ = ["CUT", "SLOWEST", "Call", "Met", "broken", "read"]
 CUT = 12.0  # seconds from the loss
 LEAST = 5.5  # seconds that a call on a dead connection gets, however late it comes (net.pooled)
 SLOWEST = 1.0  # seconds, of a call that opens a connection
-LEAST_OF_OTHERS = 8.0  # the same with a slow keepalive of the program's own
+# The same with a slow keepalive of the program's own; Go then repeats on the next dead connection.
+LEAST_OF_OTHERS = 8.0
 _LATE = 0.5  # seconds that the program's own way to the error may take
 
 
@@ -126,8 +127,8 @@ def broken(met: Met, workers: int) -> list[str]:
         found.append(f"{len(met.hung)} hung")
     if met.percentile(1.0) > SLOWEST:
         found.append(f"slowest {met.percentile(1.0):.2f} s")
-    least = LEAST_OF_OTHERS if met.own_keepalive else LEAST
-    late = [c.end for c in met.cut if c.end > CUT + _LATE and c.took > least + _LATE]
+    least, most = (LEAST_OF_OTHERS, CUT + LEAST_OF_OTHERS) if met.own_keepalive else (LEAST, CUT)
+    late = [c.end for c in met.cut if c.end > most + _LATE and c.took > least + _LATE]
     if late:
         found.append(f"a dead connection was cut {max(late):.1f} s after the loss")
     if len(met.cut) > workers:
