@@ -1,0 +1,1 @@
+"""The shims: scope and settings, patch, runner, forwarder, adapters."""
