@@ -6,11 +6,12 @@ import errno
 import socket
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from outlast.net import options
+from outlast.net import kernel, options
 from outlast.net.kernel import KernelNetwork, KernelStream
 from outlast.net.options import (
     Keepalive,
@@ -51,16 +52,6 @@ def rto_max(sock: socket.socket) -> int | None:
         return None
 
 
-class Watched(socket.socket):
-    """Notes what holds at the moment of connect."""
-
-    at_connect: list[tuple[dict[str, int], int | None]] = []  # noqa: RUF012  cleared by the fixture
-
-    def connect_ex(self, address: Any) -> int:
-        self.at_connect.append((read_back(self), rto_max(self)))
-        return super().connect_ex(address)
-
-
 @pytest.fixture
 def world() -> Iterator[KernelWorld]:
     """The kernel network and a far side on loopback."""
@@ -72,9 +63,16 @@ def world() -> Iterator[KernelWorld]:
 @pytest.fixture
 def at_connect(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, int], int | None]]:
     """What held when connect was called, for each dial of the test."""
-    Watched.at_connect.clear()
-    monkeypatch.setattr(socket, "socket", Watched)
-    return Watched.at_connect
+    noted: list[tuple[dict[str, int], int | None]] = []
+
+    def connect_ex(sock: socket.socket, address: Any) -> int:
+        noted.append((read_back(sock), rto_max(sock)))
+        return sock.connect_ex(address)
+
+    monkeypatch.setattr(
+        kernel, "_socket", SimpleNamespace(socket=SimpleNamespace(connect_ex=connect_ex))
+    )
+    return noted
 
 
 def connected(network: KernelNetwork, listener: KernelListener, plan: SocketPlan) -> KernelStream:
