@@ -10,6 +10,7 @@ import pytest
 
 from outlast.core.liveness import Sample
 from outlast.net import newcomers as module
+from outlast.net.held import HeldSocket
 from outlast.net.newcomers import Newcomers
 from outlast.net.options import Keepalive, SocketPlan, apply
 from outlast.net.place import cookie_of
@@ -181,3 +182,12 @@ def test_a_closed_socket_has_none() -> None:
     sock = socket.socket()
     sock.close()
     assert not keep_alive(sock, Keepalive())
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs sockets of both families")
+def test_a_socket_of_both_families_is_known_by_its_peers_own_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_INET6) as sock:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        port = server.getsockname()[1]
+        sock.connect(("::ffff:127.0.0.1", port))
+        assert HeldSocket(sock).address == f"127.0.0.1:{port}"

@@ -286,4 +286,5 @@ class HeldSocket:
 
 def _words(name: tuple[Any, ...]) -> str:
     host, port = name[:2]
+    host = host.removeprefix("::ffff:") if "." in host else host  # a socket of both families
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

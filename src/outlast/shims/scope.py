@@ -106,9 +106,7 @@ def _target_for(scope: Scope, host: str, port: int) -> Target | None:
 def _stays_here(host: str, ip: _IP | None) -> bool:
     if ip is None:
         return _folded(host) in ("localhost", "localhost.localdomain", "")
-    mapped = getattr(ip, "ipv4_mapped", None)
-    where = ip if mapped is None else mapped
-    return where.is_loopback or where.is_link_local or where.is_multicast or where.is_unspecified
+    return ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified
 
 
 def _folded(host: str) -> str:
@@ -117,10 +115,12 @@ def _folded(host: str) -> str:
 
 
 def _ip(host: str) -> _IP | None:
+    """The address that is written; the IPv4 address of one that is mapped (RFC 4291, 2.5.5.2)."""
     try:
-        return ipaddress.ip_address(host.partition("%")[0])
+        found = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return None
+    return getattr(found, "ipv4_mapped", None) or found
 
 
 # -- what is written -------------------------------------------------------------------------
