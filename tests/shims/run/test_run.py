@@ -71,8 +71,7 @@ def test_signals_reach_the_program_and_it_is_as_it_would_be_alone() -> None:
         gone = [s.name for s in sorted(signal.Signals) if signal.getsignal(s) is signal.SIG_IGN]
         ignored = [name for name in gone if name not in HEARD]
         assert state == f"blocked [] ignored {ignored} nnp 1"
-        assert files == "files [0, 1, 2]"
-        assert line(process) == "ready"
+        assert (files, line(process)) == ("files [0, 1, 2]", "ready")
         for name in HEARD:
             process.send_signal(getattr(signal, name))
             assert line(process) == name
