@@ -18,8 +18,8 @@ from tests.lab.legacy.met import CUT, Met, broken
 from tests.lab.legacy.rows import Row
 
 # With so many one of them is as good as sure to be at work with the node that dies.
-HOLE = Outage(workers=12, pause=0.2, lasts=13.0, watched=15.0, fault=Node.black_hole)
-REDIS = Row("redis-py, no timeout", "with_redis.py", "pooled", "redis", ("redis",))
+HOLE = Outage(workers=12, pause=0.2, lasts=13.0, watched=21.0, fault=Node.black_hole)
+REDIS = Row("redis-py, no timeout", "with_redis.py", "pooled", "redis", ("redis",), keepalive=True)
 QUERY = Row("psycopg, in a query", "with_long_query.py", "kept", "postgres", ("psycopg",))
 CHOSEN = (
     ("bare", QUERY),
