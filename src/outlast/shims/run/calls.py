@@ -36,7 +36,6 @@ SET_MODE_FILTER, GET_NOTIF_SIZES = 1, 3
 NEW_LISTENER = 1 << 3
 SFD_CLOEXEC, SFD_NONBLOCK = 0o2000000, 0o4000
 EPOLL_CTL_ADD = 1
-SIGSET = 8  # bytes of the kernel's sigset_t, which libc's begins with
 _Libc_sigset = ctypes.c_ubyte * 128
 
 

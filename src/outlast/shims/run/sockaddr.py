@@ -18,7 +18,6 @@ __all__ = ["Wanted", "fitted", "packed", "read_address"]
 
 LEAST, LEAST_SIX, MOST = 16, 24, 128
 MAPPED = bytes(10) + b"\xff\xff"  # ::ffff:0:0/96, RFC 4291 section 2.5.5.2
-INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
 @dataclass(frozen=True, slots=True)
