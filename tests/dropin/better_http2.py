@@ -201,6 +201,7 @@ HTTP_2: Mapping[str, Better | Sequence[Better]] = {
     **{f"http2_flow-{name}": each for name, each in FLOW.items()},
     "extensions-trace_of_settings": Better("trace", "200, True | GET /1", "200, False | GET /1"),
     **{f"hypercorn-{name}": each for name, each in HYPERCORN.items()},
+    "hypercorn-http2_crowd": shared(uploads(40)),
     "hypercorn-http2_crowd_of_uploads": shared(uploads(8)),
     "http2-ten_streams": shared(crowd(10)),
     "http2-many_streams": shared(crowd(60)),

@@ -28,6 +28,11 @@ class Outcome:
     word: str
     detail: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def over_http2(self) -> bool:
+        """Whether it is a response over HTTP/2."""
+        return self.detail.get("version") == "HTTP/2"
+
 
 @dataclass(frozen=True)
 class Record:
