@@ -106,3 +106,15 @@ def test_of_many_dead_those_that_answered_last() -> None:
         of(roster, f"e{at}").health.succeeded(at / 1000)
     bury(roster, names(300), now=1.0)
     assert roster.order(1.1, Random(1), "e0", most=4) == ["e0", "e299", "e298", "e297"]
+
+
+def test_of_the_dead_those_after_the_first_and_round() -> None:
+    """Races that begin with different ones are at different ones all the time."""
+    roster = roster_of(4)
+    for at in range(4):
+        of(roster, f"e{at}").health.succeeded(at / 1000)
+    bury(roster, names(4), now=1.0)
+    orders = [roster.order(1.1, Random(1), name) for name in names(4)]
+    assert orders[1] == ["e1", "e0", "e3", "e2"]
+    for step in range(4):
+        assert {order[step] for order in orders} == set(names(4))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from outlast.core.budget import RedialBucket
+from outlast.core.classify import ConnectFault
 from tests.core.world import (
     ANSWERS,
     REFUSED,
@@ -112,6 +113,14 @@ def test_an_empty_bucket_still_tries_every_address_after_errors() -> None:
         (0.0, "dial c#0"),
         (0.001, "won c#0"),
     ]
+
+
+def test_who_is_unreachable_does_not_shorten_the_second_when_the_bucket_is_empty() -> None:
+    """The kernel says so to all races at once, and they are not to dial on in that instant."""
+    table = {"a": Path(0.2, ConnectFault.UNREACHABLE), "b": ANSWERS}
+    assert (0.2, "dial b#0") in race(table).trail
+    assert (1.0, "dial b#0") in race(table, Empty()).trail
+    assert (0.2, "dial b#0") in race({**table, "a": Path(0.2, ConnectFault.REFUSED)}, Empty()).trail
 
 
 def test_an_empty_bucket_allows_no_second_round_after_errors() -> None:

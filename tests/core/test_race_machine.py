@@ -90,6 +90,7 @@ class RaceMachine(RuleBasedStateMachine):
         self.until = 0.0
         self.last_start = -math.inf
         self.error_since_start = True
+        self.unreachable = False  # that was the last error
         self.passed = 0
         self.ended: str | None = None
         self.begun = 0
@@ -162,6 +163,7 @@ class RaceMachine(RuleBasedStateMachine):
         if for_good or self.faults[address] >= most:
             self.closed.add(address)
         self.error_since_start = True
+        self.unreachable = fault is ConnectFault.UNREACHABLE
         self.race.failed(number, fault)
         self.obey()
 
@@ -256,6 +258,7 @@ class RaceMachine(RuleBasedStateMachine):
         self.begun += 1
         self.dials[step.address] = fewest + 1
         self.last_start = self.now
+        self.unreachable = False
         self.passed = self.passed if self.error_since_start else 0
         self.error_since_start = False
 
@@ -287,9 +290,9 @@ class RaceMachine(RuleBasedStateMachine):
             assert self.begun
         elif self.begun:
             assert self.bucket.refused_at == self.now
-            if self.open:
+            if self.open or self.unreachable:
                 assert self.now >= self.last_start + REDIAL_GAP
-            else:
+            if not self.open:
                 assert not self.dials.get(address)
 
     def abandon(self, step: Abandon) -> None:
@@ -314,8 +317,11 @@ class RaceMachine(RuleBasedStateMachine):
         self.ended = "lost"
 
     def paused_for_a_reason(self) -> None:
-        """With nothing out, a race waits only for a name."""
-        assert self.open or self.looking or self.plan.lookups
+        """With nothing out, a race waits only for a name, or for a second to be over."""
+        gap = self.unreachable and self.now < self.last_start + REDIAL_GAP
+        if not (self.open or self.looking or self.plan.lookups):
+            assert gap
+            assert self.bucket.refused_at == self.now
 
     # -- at every moment -------------------------------------------------------------------
 

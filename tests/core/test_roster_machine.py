@@ -187,11 +187,17 @@ class RosterMachine(RuleBasedStateMachine):
         assert set(order) <= everybody
         dead = [self.is_dead(key) for key in order[1:]]
         assert dead == sorted(dead), "one of the dead before one of the living"
-        seen = [of.health.last_success for of in self.known(order[1:]) if self.is_dead(of.key)]
-        assert seen == sorted(seen, reverse=True)
+        assert [key for key in order[1:] if self.is_dead(key)] == self.round(first, most)[
+            : sum(dead)
+        ]
 
-    def known(self, keys: list[str]) -> list[Endpoint[str]]:
-        return [endpoint for key in keys if (endpoint := self.roster.get(key)) is not None]
+    def round(self, first: str, most: int) -> list[str]:
+        """The dead by who answered last, from the one after `first` on if it is one of them."""
+        dead = [endpoint for endpoint in self.roster if self.is_dead(endpoint.key)]
+        dead.sort(key=lambda endpoint: (-endpoint.health.last_success, endpoint.position))
+        keys = [endpoint.key for endpoint in dead[:most]]
+        at = keys.index(first) if first in keys else 0
+        return [key for key in keys[at:] + keys[:at] if key != first]
 
     def is_dead(self, key: str) -> bool:
         endpoint = self.roster.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -48,17 +49,38 @@ def test_the_dead_are_not_asked_while_one_lives(balance: Balance, total: int, ou
     assert shares(roster, 300, now=1.1)[f"e{total - 1}"] == 1.0
 
 
-@pytest.mark.parametrize("total", [1, 2, 3, 5, 500])
-def test_of_the_dead_the_one_that_answered_last_is_asked_first(total: int) -> None:
+def buried(total: int) -> Roster[str]:
+    """All dead; the last one has answered last."""
     roster = roster_of(total)
     for at, name in enumerate(names(total)):
         of(roster, name).health.succeeded(0.1 + at / 1000)
     bury(roster, names(total), now=1.0)
+    return roster
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 5, 500])
+def test_the_dead_take_turns_with_the_one_that_answered_last(total: int) -> None:
+    """So that whoever has come back is found soon, however many wait in step."""
+    roster = buried(total)
+    picks = [roster.pick(1.1, Random(1)) for _ in range(2 * total)]
+    counts = Counter(pick.endpoint.key for pick in picks if pick is not None)
+    assert counts[f"e{total - 1}"] == total + 1
+    assert {counts[name] for name in names(total - 1)} <= {1}
+    avoid = {f"e{at}" for at in range(total // 2)}
+    for _ in range(2 * total):
+        pick = roster.pick(1.1, Random(1), avoid=avoid)
+        assert pick is not None
+        assert pick.endpoint.key not in avoid
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 5, 500])
+def test_of_the_dead_the_one_that_answered_last_is_asked_first(total: int) -> None:
+    roster = buried(total)
     pick = roster.pick(1.1, Random(1))
     assert pick is not None
     assert (pick.endpoint.key, pick.why, pick.trial) == (f"e{total - 1}", Why.LAST_RESORT, False)
     avoid = {f"e{total - 1}"}
-    pick = roster.pick(1.1, Random(1), avoid=avoid)
+    pick = buried(total).pick(1.1, Random(1), avoid=avoid)
     assert pick is not None
     assert pick.endpoint.key == f"e{max(0, total - 2)}"
     assert pick.why is (Why.NO_OTHER if total == 1 else Why.LAST_RESORT)

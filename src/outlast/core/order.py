@@ -3,7 +3,8 @@
 The endpoint that was picked comes first. A dial that gets no answer races on after a moment, so
 what follows is the best to be had: those that are open, level by level, in the order of the
 strategy; those that are in but not open; those due; those out on answers; and the dead, beginning
-with the one that answered last. Nobody is left out: out is last, not gone (DESIGN section 6).
+with the one that answered last, or where it is one of them that was picked with the next one, and
+round. Nobody is left out: out is last, not gone (DESIGN section 6).
 
 Costs as much as `most`, not as there are endpoints, but where an order must be known: all the dead,
 and everybody under `PickFirst`, are gone through. Refuses to decide how many dials there are
@@ -38,8 +39,9 @@ def dial_order(
         keys.update((endpoint.key, None) for endpoint in some)
     if len(keys) < most:
         dead = [endpoint for level in levels for endpoint in level.dead]
-        dead = nsmallest(most, dead, key=_since_success)
-        keys.update((endpoint.key, None) for endpoint in dead)
+        last = [endpoint.key for endpoint in nsmallest(most, dead, key=_since_success)]
+        after = last.index(first) if first in last else 0
+        keys.update(dict.fromkeys(last[after:] + last[:after]))
     return list(keys)[:most]
 
 

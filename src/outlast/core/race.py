@@ -15,7 +15,8 @@ The rules (DESIGN section 6):
 - Every dial but the race's first comes out of the target's bucket. Empty: 1 s apart, one extra
   dial at a time, and no second round after errors. Never an error by itself: each address is
   tried once unless another race has just been refused there (`core.refusals`), and an address
-  that stays silent is dialled again.
+  that stays silent is dialled again. "Unreachable" does not shorten the second: the kernel says
+  it of a silent neighbour to all races in the same instant, and they would all dial on in it.
 - A name is looked up again while nothing has won, and after every address has failed. Where the
   answer does not come, or the server fails, the addresses of before stand in for it.
 
@@ -129,6 +130,7 @@ class _Lookup:
 class _Pace:
     last: float = -math.inf  # start of the last dial
     hurry: bool = True  # an error, or nothing started yet: the next dial need not wait
+    unreachable: bool = False  # that error was the kernel's word on a silent neighbour
     taken: int = 0  # from the bucket
     paid: bool = False  # the next dial has been taken from the bucket
     passed: int = 0  # dials passed over since one had to wait for its turn
@@ -209,6 +211,7 @@ class Race(Generic[A]):
         most = MORE_REFUSALS if self.plan.lately and lost.connected == math.inf else MAX_REFUSALS
         entry.closed |= not fault.worth_another_port or entry.faults >= most
         self._pace.hurry = True
+        self._pace.unreachable = fault is ConnectFault.UNREACHABLE
         self._lookup.fresh = False
 
     def passed_over(self, dial: int) -> bool:
@@ -264,10 +267,13 @@ class Race(Generic[A]):
 
     def _poor(self, now: float) -> Step[A] | None:
         """What the empty bucket asks for instead of the dial; None: it may start all the same."""
+        due = self._pace.last + REDIAL_GAP
         if not self._open:
             worth = self._worth_a_look(now)
-            return self._spent(now) if worth is None else self._start(worth, now)
-        due = self._pace.last + REDIAL_GAP
+            if worth is None:
+                return self._spent(now)
+            if not self._pace.unreachable or now >= due:
+                return self._start(worth, now)
         return Pause(min(due, self._next_event())) if now < due else None
 
     def _start(self, address: A, now: float) -> Start[A]:
@@ -280,8 +286,7 @@ class Race(Generic[A]):
         pace.started += 1
         pace.last = now
         pace.passed = pace.passed if pace.hurry else 0
-        pace.hurry = False
-        pace.paid = False
+        pace.hurry = pace.paid = pace.unreachable = False
         return Start(dial, address, why)
 
     def _reason(self, entry: _Address) -> str:

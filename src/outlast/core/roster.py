@@ -3,7 +3,8 @@
 `pick` goes from the outside in: the level (`core.priority`), a trial that is due, then the
 strategy's choice (`core.balance`) among those that are open (`core.level`). Where that finds
 nobody, out is last, not gone (DESIGN section 6), in this order: who is in elsewhere; a trial that
-is due; who is out on answers; one that was to be avoided; the dead, who answered last first.
+is due; who is out on answers; one that was to be avoided; the dead, by turns with who answered
+last.
 
 A pick looks at two endpoints, or as many as are to be avoided, at any number of endpoints; a
 change of one endpoint's health moves one entry. Only `resolved` goes through all of them, and the
@@ -70,6 +71,7 @@ class Roster(Generic[K]):
         self._sole: Level[K] | None = None  # the level that gets everything, if one does
         self._ripe = False  # whether a trial is due in a level that is in use
         self._ripened = -inf  # when that was last looked at
+        self._turn = 0  # picks where all were dead
 
     def __len__(self) -> int:
         return len(self._endpoints)
@@ -314,11 +316,26 @@ class Roster(Generic[K]):
         return pick
 
     def _dead(self, avoid: Collection[K]) -> Pick[K] | None:
-        """Of the dead, the one that answered last."""
+        """Of the dead, the one that answered last; every second time another, one after the other.
+        Calls that wait together in an outage dial in step, and the one that has come back shall
+        not be found only when the turn of all of them has come to it."""
         entries = [entry for level in self._levels if (entry := level.dead.best(avoid))]
         if not entries:
             return None
-        return Pick(min(entries, key=by_rank)[3], Why.LAST_RESORT, trial=False)
+        self._turn += 1
+        dead = self._in_turn() if self._turn % 2 == 0 else None
+        if dead is None or dead.key in avoid:
+            dead = min(entries, key=by_rank)[3]
+        return Pick(dead, Why.LAST_RESORT, trial=False)
+
+    def _in_turn(self) -> Endpoint[K]:
+        """One of the dead, of which there are some."""
+        at = self._turn // 2 % sum(len(level.dead) for level in self._levels)
+        for level in self._levels:
+            if at < len(level.dead):
+                break
+            at -= len(level.dead)
+        return level.dead.items[at]
 
     # -- whom a dial tries -----------------------------------------------------------------
 
