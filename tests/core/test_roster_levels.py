@@ -63,6 +63,15 @@ def test_two_bad_levels_panic_together() -> None:
     assert whys(roster, 1.0) == {Why.PANIC, Why.BALANCE, Why.SPILL_OVER}
 
 
+def test_the_dead_of_all_levels_take_turns() -> None:
+    """Where all are dead nobody knows which of them will be back first."""
+    roster = roster_of(levels(2, 0, 3))
+    bury(roster, ["p0e0", "p0e1", "p2e0", "p2e1", "p2e2"])
+    rng = Random(1)
+    picked = [pick.endpoint.key for _ in range(10) if (pick := roster.pick(0.1, rng)) is not None]
+    assert set(picked[1::2]) == {"p0e0", "p0e1", "p2e0", "p2e1", "p2e2"}
+
+
 def test_levels_need_not_follow_each_other() -> None:
     roster = roster_of([Member("b", priority=7), Member("a", priority=2)])
     assert shares(roster, 100)["a"] == 1.0

@@ -330,12 +330,11 @@ class Roster(Generic[K]):
 
     def _in_turn(self) -> Endpoint[K]:
         """One of the dead, of which there are some."""
-        at = self._turn // 2 % sum(len(level.dead) for level in self._levels)
-        for level in self._levels:
-            if at < len(level.dead):
-                break
-            at -= len(level.dead)
-        return level.dead.items[at]
+        crowds = [level.dead for level in self._levels if level.dead]
+        at = self._turn // 2 % sum(map(len, crowds))
+        while at >= len(crowds[0]):
+            at -= len(crowds.pop(0))
+        return crowds[0].items[at]
 
     # -- whom a dial tries -----------------------------------------------------------------
 
