@@ -17,6 +17,18 @@ def test_times_are_seconds_since_the_call_began() -> None:
     assert [event.at for event in report] == [0.0, 1.5]
 
 
+def test_what_a_call_begins_with_reads_like_any_event() -> None:
+    report, other = Report(100.0), Report(100.0)
+    report.begin(100.5, "pool", "reused", "10.0.0.1:80", 4000, 0)
+    assert len(report) == 1
+    report.begin(101.0, "pool", "reused", "10.0.0.2:80", 4001, 1)
+    for at, host, port, attempt in ((100.5, "10.0.0.1", 4000, 0), (101.0, "10.0.0.2", 4001, 1)):
+        other.add(at, "pool", "reused", address=f"{host}:80", local_port=port, attempt=attempt)
+    assert report.events == other.events
+    assert all(type(event) is Event for event in report)
+    assert str(report) == str(other)
+
+
 def test_events_belong_to_the_attempt_under_way_unless_said_otherwise() -> None:
     report = Report(0.0)
     report.add(0.0, "request", "first")

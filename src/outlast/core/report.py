@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno as errno_names
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from outlast.core.classify import Progress
 
@@ -54,15 +54,33 @@ class Report:
     `dropped`: how many of a long call's events are missing from the middle.
     """
 
-    __slots__ = ("_progress", "attempt", "dropped", "events", "notes", "started")
+    __slots__ = ("_events", "_progress", "attempt", "dropped", "notes", "started")
 
     def __init__(self, started: float) -> None:
         self.started = started
         self.attempt = 0
-        self.events: list[Event] = []
+        # What a call begins with is all that most ever do: no event before it is looked at.
+        self._events: list[Any] = []
         self.notes: list[str] = []
         self.dropped = 0
         self._progress = Progress.NOT_SENT
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened, in order."""
+        events: list[Event] = self._events
+        if events and type(events[0]) is not Event:
+            events[0] = Event(*events[0])  # two threads at once put the same there
+        return events
+
+    def begin(
+        self, now: float, phase: str, what: str, address: str, local_port: int, attempt: int
+    ) -> None:
+        """As `add`, at next to no cost if nothing has been recorded before."""
+        if self._events:
+            self.add(now, phase, what, address=address, local_port=local_port, attempt=attempt)
+        else:
+            self._events.append((now - self.started, attempt, phase, what, address, local_port))
 
     def add(
         self,
@@ -77,13 +95,14 @@ class Report:
         attempt: int | None = None,
     ) -> None:
         """Record one event at `now`."""
-        if len(self.events) >= MAX_EVENTS:
-            del self.events[FIRST_KEPT]
+        events = self._events
+        if len(events) >= MAX_EVENTS:
+            del events[FIRST_KEPT]
             self.dropped += 1
         if progress > self._progress:
             self._progress = progress
         number = self.attempt if attempt is None else attempt
-        self.events.append(
+        events.append(
             Event(now - self.started, number, phase, what, address, local_port, errno, progress)
         )
 

@@ -26,6 +26,7 @@ from outlast.net.seam import Wait
 
 __all__ = ["MUTE", "Answer"]
 
+BROKEN = (PeerClosed, *ProtocolError)
 MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last for a while
 
 
@@ -64,10 +65,13 @@ class Answer(Watching):
         if self.call.deadline is not NEVER and self.call.late:
             return None
         try:
-            piece = self._piece(lease)
-        except TransportFailure as failure:
+            piece = lease.exchange.body()
+        except BROKEN as error:
+            failure = self._torn(lease, error)
             self._broken(lease, failure)
-            raise
+            raise failure from error
+        if not piece:
+            self._ended(lease)
         return None if isinstance(piece, NeedData) else piece
 
     async def read(self) -> bytes:
@@ -136,16 +140,22 @@ class Answer(Watching):
         """What the exchange has of the body now."""
         try:
             piece = lease.exchange.body()
-        except PeerClosed as error:
+        except BROKEN as error:
+            raise self._torn(lease, error) from error
+        if not piece:
+            self._ended(lease)
+        return piece
+
+    def _ended(self, lease: Lease) -> None:
+        self._lease = None
+        self.call.engine.release(lease, whole=True)
+
+    def _torn(self, lease: Lease, error: Exception) -> TransportFailure:
+        told = str(error)
+        if isinstance(error, PeerClosed):
             told = lease.connection.dropped
             told = f"the connection was dropped: {told}" if told else "the peer left"
-            raise self._failure(lease, "RemoteProtocolError", told, error) from error
-        except ProtocolError as error:
-            raise self._failure(lease, "RemoteProtocolError", str(error), error) from error
-        if not piece:
-            self._lease = None
-            self.call.engine.release(lease, whole=True)
-        return piece
+        return self._failure(lease, "RemoteProtocolError", told, error)
 
     async def _pull(self, lease: Lease) -> None:
         exchange, call = lease.exchange, self.call

@@ -93,12 +93,19 @@ class Attempt(Endings):
         try:
             if self.lease is None:
                 place, self.place = self.place, False
-                self.lease = self.used = await check_out(self.call, self.number, place=place)
+                found = check_out(self.call, self.number, place=place)
+                self.lease = self.used = found if isinstance(found, Lease) else await found
                 if self.call.service.chooses:
                     self.turn = self.call.service.begin(self.lease.address, self.call.now())
-            if not self.sent and not self._sends_at_once(self.lease):
-                await self._send(self.lease)
-            self.head = await self._receive(self.lease)
+            lease = self.lease
+            if not self.sent and not self._sends_at_once(lease):
+                await self._send(lease)
+            if self.head is None and lease.exchange.begun:
+                self.head = self._next_head(lease)
+            while self.head is None:
+                await self._pull(lease)
+                self.read_until = 0.0
+                self.head = self._next_head(lease)
         except _Suspect:
             return Outcome.SUSPECT
         except TransportFailure as failure:
@@ -148,12 +155,13 @@ class Attempt(Endings):
         """The answer's head is the endpoint's word on itself. `retry_after`: seconds, if it asks to
         be spared for so long."""
         service = self.call.service
-        if not service.attentive and self.status < 500:  # a good answer of the only endpoint
+        status = self.status
+        if not service.attentive and status < 500:  # a good answer of the only endpoint
             return
         now = self.call.now()
-        self.call.health.answered(self.address, self.status, now)
+        self.call.health.answered(self.address, status, now)
         if self.turn is not None:
-            self.turn.answered(self.status, now, retry_after)
+            self.turn.answered(status, now, retry_after)
 
     @property
     def address(self) -> Address:
@@ -308,12 +316,6 @@ class Attempt(Endings):
         return False
 
     # -- in --------------------------------------------------------------------------------
-
-    async def _receive(self, lease: Lease) -> Head:
-        while (head := self.head or self._next_head(lease)) is None:
-            await self._pull(lease)
-            self.read_until = 0.0
-        return head
 
     def _next_head(self, lease: Lease) -> Head | None:
         """The response's head, if it has come."""

@@ -21,8 +21,6 @@ from outlast.http.pace import Pace
 from outlast.http.repeats import Repeats
 from outlast.http.verifying import verify
 from outlast.net.address import Address
-from outlast.net.options import fitting_user_timeout
-from outlast.policy import KEEPALIVE, USER_TIMEOUT
 from outlast.service.dry_run import DryRun
 from outlast.service.table import Service
 
@@ -37,12 +35,14 @@ class CallContext:
         "_pool_time",
         "_repeats",
         "deadline",
+        "doubts_from",
         "engine",
         "epoch",
         "generation",
         "health",
         "now",
         "pace",
+        "plain",
         "policy",
         "repeatable",
         "report",
@@ -60,44 +60,34 @@ class CallContext:
         self.generation = engine.generation
         self.epoch = engine.epoch
         self.request = request
-        self.policy = request.policy
+        self.policy = policy = request.policy
+        terms = engine.terms(policy)
         self.service: Service = engine.service(request.route.origin)
-        self.health: Service | DryRun = self.service  # who is told what is met
-        if self.policy.dry_run:
-            rules = frozenset(rule for rule in self.policy.dry_run if isinstance(rule, Rule))
-            self.health = DryRun(self.service, rules)
+        service = self.service
+        self.health: Service | DryRun = service  # who is told what is met
+        if terms.dry:
+            rules = frozenset(rule for rule in policy.dry_run if isinstance(rule, Rule))
+            self.health = DryRun(service, rules)
         self.now = engine.network.now
         now = self.now()
-        deadline = self.policy.deadline
+        deadline = policy.deadline
         self.deadline = NEVER if deadline is None else Deadline(now + deadline)
         self.report = Report(now)
-        if self.service.checks is not None:
-            self.service.checks.touch(now)
+        if service.checks is not None:
+            service.checks.touch(now)
         self._repeats: Repeats | None = None  # these three only when something is amiss
         self._connect_time: Stopwatch | None = None
         self._pool_time: Stopwatch | None = None
         self.written = 0  # requests of which a byte was written
         self.tried: set[Address] = set()
-        # Where nothing tells a slow reader from a dead peer, it would be killed too.
-        self.user_timeout = 0.0
-        if engine.network.tells:
-            self.user_timeout = limit = self.policy.user_timeout
-            keepalive = self.policy.keepalive
-            if keepalive is not KEEPALIVE and limit == USER_TIMEOUT:  # else it is the caller's own
-                self.user_timeout = fitting_user_timeout(limit, keepalive)
+        self.user_timeout = terms.user_timeout
+        self.doubts_from = terms.doubts_from
         self.repeatable = request.safe and isinstance(request.body, BytesBody)
-        self.watched = self.policy.watch and self.repeatable
+        self.watched = policy.watch and self.repeatable
+        self.plain = self.repeatable and request.trace is None and service.plain
         self.pace: Pace | None = None
-        policy = self.policy
-        if (
-            deadline is not None
-            or policy.hedge is not None
-            or policy.attempt_timeout is not None
-            or policy.deadline_header is not None
-            or self.service.circuits is not None
-            or self.service.settings.health.latency is not None
-        ):
-            self.pace = Pace(policy, self.service, self.deadline, repeatable=self.repeatable)
+        if terms.paced or service.paced:
+            self.pace = Pace(policy, service, self.deadline, repeatable=self.repeatable)
 
     @property
     def repeats(self) -> Repeats:
@@ -168,7 +158,7 @@ class CallContext:
     def doubts(self, status: int) -> bool:
         """Whether the policy has a word to say on answers of this status."""
         policy = self.policy
-        return (
+        return status >= self.doubts_from and (
             status in policy.retry_status
             or policy.retry_if is not None
             or (
@@ -179,11 +169,5 @@ class CallContext:
 
     def note(self, connection: Connection, attempt: int, what: str) -> None:
         """Record what became of a connection."""
-        self.report.add(
-            self.now(),
-            "pool",
-            what,
-            address=connection.name,
-            local_port=connection.stream.local_port,
-            attempt=attempt,
-        )
+        port = connection.stream.local_port
+        self.report.begin(self.now(), "pool", what, connection.name, port, attempt)

@@ -34,7 +34,9 @@ async def run_call(engine: Engine, request: Request) -> Answer:
     first = Attempt(call, 0) if call.pace is None else attempt_of(call, 0)
     try:
         outcome = await first.go()
-        if outcome is Outcome.ANSWERED and not call.doubts(first.status):
+        if outcome is Outcome.ANSWERED and (
+            first.status < call.doubts_from or not call.doubts(first.status)
+        ):
             first.heard_out()
             answer = first.answer()
         else:

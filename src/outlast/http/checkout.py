@@ -32,14 +32,17 @@ __all__ = ["Checkout", "check_out"]
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
-def check_out(call: CallContext, attempt: int, *, place: bool) -> Awaitable[Lease]:
-    """A connection for attempt number `attempt`. Raises TransportFailure.
+def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease | Awaitable[Lease]:
+    """A connection for attempt number `attempt`: at once, if there is nothing to decide or to wait
+    for. Raises TransportFailure.
 
     `place`: the attempt brings a place in the pool along, and it is used up here. The first
     attempt takes an idle connection if there is one; later ones only to an endpoint that the
     call has not tried, because pooled connections may share what broke the last one. An endpoint
     that holds half of the pool comes after the others: it may be one that never answers.
     """
+    if call.plain and not (attempt or place) and call.generation == call.engine.generation:
+        return _take(call)
     if call.request.trace is not None:
         from outlast.http.traced import TracedCheckout
 
@@ -49,6 +52,31 @@ def check_out(call: CallContext, attempt: int, *, place: bool) -> Awaitable[Leas
     if call.service.circuits is not None:
         return checkout.sit(Seating(call, attempt, call.service.circuits), place)
     return checkout.choose(place) if call.service.chooses else checkout.run(place)
+
+
+def _take(call: CallContext) -> Lease | Awaitable[Lease]:
+    """As `Checkout.run`, for a first attempt of a call that is `plain`."""
+    engine, route = call.engine, call.request.route
+    order = call.service.order(0.0)  # it has no choice, so that the time does not matter
+    shared = engine.offers_h2 and engine.multiplexed(route)
+    want = Want(route, order, call.policy.idle_expiry, shared)
+    grant, dead = engine.pool.take(want, call.report.started)
+    if type(grant) is Connection and not dead and (grant.leases > 1 or grant.quiet()):
+        return _use(call, grant, 0, "reused")
+    checkout = Checkout(call, 0)
+    checkout.order = order
+    return checkout.granted(want, grant, dead)
+
+
+def _use(call: CallContext, connection: Connection, attempt: int, what: str) -> Lease:
+    call.tried.add(connection.address)
+    if events.listening and what == "reused":
+        reused(call, connection)
+    connection.asked = call.report.started
+    if connection.user_timeout != call.user_timeout:
+        connection.limit(call.user_timeout)
+    call.note(connection, attempt, what)
+    return connection.lease()
 
 
 class Checkout:
@@ -123,7 +151,13 @@ class Checkout:
         route = call.request.route
         shared = engine.offers_h2 and engine.multiplexed(route)
         want = Want(route, fresh, call.policy.idle_expiry, shared)
-        grant, dead = engine.pool.take(want, call.now())
+        return await self.granted(want, *engine.pool.take(want, call.now()))
+
+    async def granted(
+        self, want: Want, grant: Connection | Grant | None, dead: list[Connection]
+    ) -> Lease:
+        """The rest, from what the pool has said to `want`."""
+        call, engine = self.call, self.engine
         if dead:
             engine.close(dead)
         if grant is None:
@@ -141,7 +175,7 @@ class Checkout:
             else:
                 call.note(grant, self.attempt, "not trusted with a request that is sent but once")
                 grant = engine.distrust(grant) or await self._queue(want)
-        return await self._dial(order)
+        return await self._dial(self.order)
 
     @staticmethod
     def _closed() -> TransportFailure:
@@ -215,15 +249,7 @@ class Checkout:
         return grant
 
     def _use(self, connection: Connection, what: str) -> Lease:
-        call = self.call
-        call.tried.add(connection.address)
-        if events.listening and what == "reused":
-            reused(call, connection)
-        connection.asked = call.report.started
-        if connection.user_timeout != call.user_timeout:
-            connection.limit(call.user_timeout)
-        call.note(connection, self.attempt, what)
-        return connection.lease()
+        return _use(self.call, connection, self.attempt, what)
 
     # -- a new connection ------------------------------------------------------------------
 

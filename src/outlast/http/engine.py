@@ -26,6 +26,7 @@ from outlast.http.holding import BOOKS
 from outlast.http.message import Route
 from outlast.http.pool import Pool
 from outlast.http.proxy import beyond
+from outlast.http.terms import Terms, terms_of
 from outlast.http.tickets import Grant, PoolLimits
 from outlast.http.ways import DIRECTLY, Opening, Way
 from outlast.net.address import Address
@@ -90,10 +91,18 @@ class Engine:
         self.verified: dict[Address, float] = {}  # endpoints, lately; see `verifying`
         self._context: ssl.SSLContext | None = None
         self._plan = SocketPlan()  # the last connection's
+        self._terms: Terms | None = None  # the last call's
 
     def service(self, origin: Origin) -> Service:
         """The shared knowledge of the origin's target."""
         return self._services.get(origin) or self._meet(origin)
+
+    def terms(self, policy: Policy) -> Terms:
+        """What the policy says of a call; nearly always the same as of the last one."""
+        terms = self._terms
+        if terms is None or terms.policy is not policy:
+            terms = self._terms = terms_of(policy, tells=self.network.tells)
+        return terms
 
     def _meet(self, origin: Origin) -> Service:
         """One that was not asked for lately. Two threads at once do no harm: what is forgotten

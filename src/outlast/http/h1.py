@@ -42,6 +42,13 @@ class _Before(NamedTuple):
 _NONE = _Before("", (), h11.Request(method="GET", target="/", headers=[("host", "")]), True, b"")
 
 
+def _varied(before: _Before, method: str, target: bytes) -> _Before:
+    """The same fields for another method or target."""
+    fields: Any = before.event.headers
+    event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
+    return before._replace(method=method, event=event)
+
+
 class H1Exchange:
     """A connection's exchange, made ready again for each request. See `Exchange`."""
 
@@ -82,11 +89,20 @@ class H1Exchange:
         self.sent = False
         self.mark = self._stream.written
         self._whole = False
-        before = self._before if self._before.headers == headers else H1Exchange._latest
-        if before.headers == headers:
-            self._start_alike(before, method, target)
-        else:
-            self._start_new(method, target, headers)
+        before = self._before
+        if before.headers != headers:
+            before = H1Exchange._latest
+            if before.headers != headers:
+                self._start_new(method, target, headers)
+                return
+        event = before.event
+        if before.method != method or event.target != target:
+            before = _varied(before, method, target)
+            H1Exchange._latest, event = before, before.event
+        # Header fields that h11 has found valid, and has written, it need not look at again.
+        self._before = before
+        self._queue = (event.method + b" " + event.target + before.fields,)
+        self._owed += (event,)
 
     def _start_new(self, method: str, target: bytes, headers: Headers) -> None:
         self._tell()
@@ -98,18 +114,6 @@ class H1Exchange:
         fields = head[len(event.method) + 1 + len(event.target) :]
         self._before = H1Exchange._latest = _Before(method, given, event, bare, fields)
 
-    def _start_alike(self, before: _Before, method: str, target: bytes) -> None:
-        """Header fields that h11 has found valid, and has written, it need not look at again."""
-        event = before.event
-        if before.method != method or event.target != target:
-            fields: Any = event.headers
-            event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
-            before = before._replace(method=method, event=event)
-            H1Exchange._latest = before
-        self._before = before
-        self._queue = (b"%b %b%b" % (event.method, event.target, before.fields),)
-        self._owed += (event,)
-
     def _tell(self) -> None:
         """Have h11 hear of what has left, and of what was over before that."""
         owed, self._owed = self._owed, ()
@@ -117,7 +121,7 @@ class H1Exchange:
             if event is None:
                 self._h11.start_next_cycle()
             else:
-                self._h11.send(event)
+                self._h11.send_with_data_passthrough(event)  # what it writes has left already
 
     def data(self, chunk: bytes) -> None:
         """See `Exchange.data`."""
@@ -136,16 +140,24 @@ class H1Exchange:
 
     def push(self) -> bool:
         """See `Exchange.push`."""
+        stream, queue = self._stream, self._queue
         self._whole = False
         try:
-            self._whole = self._hand_over()
+            if len(queue) == 1:  # as of nearly every request
+                count = stream.send(queue[0])
+                self.sent = self.sent or count > 0
+                if count == len(queue[0]):
+                    self._queue = ()
+                else:
+                    self._queue = (memoryview(queue[0])[count:],)
+                    return False
+            self._whole = self._hand_over(stream) if self._queue else stream.flush()
         finally:
             if self._owed:
                 self._tell()
         return self._whole
 
-    def _hand_over(self) -> bool:
-        stream = self._stream
+    def _hand_over(self, stream: Stream) -> bool:
         if len(self._queue) > 1 and sum(map(len, self._queue)) <= JOIN:
             self._queue = (b"".join(self._queue),)
         while self._queue:
@@ -195,8 +207,8 @@ class H1Exchange:
                 continue
             if kind is not h11.Response and kind is not h11.InformationalResponse:
                 raise h11.RemoteProtocolError(f"expected a response, got {kind.__name__}")
-            fields, version = event.headers.raw_items(), b"HTTP/" + event.http_version
-            return Head(event.status_code, fields, version, event.reason)
+            version = b"HTTP/1.1" if event.http_version == b"1.1" else b"HTTP/" + event.http_version
+            return Head(event.status_code, event.headers.raw_items(), version, event.reason)
 
     def body(self) -> bytes | NeedData:
         """See `Exchange.body`."""

@@ -54,7 +54,9 @@ def read_request(
     route = _route(scheme, host, port, extensions.get("sni_hostname") or host)
     target = extensions.get("target", url.raw_path)
     timeouts = _timeouts(extensions.get("timeout"), policy)
-    safe = _safe(method, headers, policy)
+    safe = policy.idempotent
+    if safe is None:
+        safe = method in IDEMPOTENT_METHODS or _has_key(headers)
     # By position: by name it would take twice the time.
     return Request(
         route, method, target, headers, body, timeouts, policy, safe, None, request, family
@@ -77,10 +79,8 @@ def _merged(policy: Policy, fields: Mapping[str, Any] | None, own: object) -> Po
     return policy if not fields else policy.merged(fields)
 
 
-def _safe(method: str, headers: list[tuple[bytes, bytes]], policy: Policy) -> bool:
-    if policy.idempotent is not None:
-        return policy.idempotent
-    return method in IDEMPOTENT_METHODS or any(name.lower() == KEY for name, _ in headers)
+def _has_key(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() == KEY for name, _ in headers)
 
 
 def _timeouts(given: Mapping[str, float | None] | None, policy: Policy) -> Timeouts:

@@ -198,10 +198,14 @@ def _poll_one(interests: Sequence[Any], until: float) -> Ready:
         return [stream]
     poller = select.poll()
     poller.register(number, _BY_MASK[mask])
-    while not poller.poll(math.ceil(_timeout(until) * 1000)):
+    while True:
+        left = until - time.monotonic()
+        if left > LONGEST:
+            left = LONGEST
+        if poller.poll(math.ceil(left * 1000) if left > 0 else 0):
+            return [stream]
         if time.monotonic() >= until:
             return ()
-    return [stream]
 
 
 def _select_one(interests: Sequence[Any], until: float) -> Ready:

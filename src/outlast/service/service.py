@@ -97,6 +97,7 @@ class Service(BadNews):
         )
         self._roster.resolved(members, now)
         limits, self.circuits = settings.circuit, None
+        self.paced = limits is not None or settings.health.latency is not None  # every call
         if limits is not None:
             self.circuits = Circuits(self.target.text, limits)
         self._know([member.key for member in members])
@@ -128,6 +129,11 @@ class Service(BadNews):
                 each.renew()
 
     # -- endpoints -------------------------------------------------------------------------
+
+    @property
+    def plain(self) -> bool:
+        """Whether a call has nothing to decide here before it is sent."""
+        return not (self.chooses or self.departures or self.circuits is not None)
 
     def order(
         self,
