@@ -58,7 +58,7 @@ def test_a_note_is_kept_once() -> None:
     report = Report(0.0)
     for text in ("no TCP_INFO here", "no TCP_INFO here", "sticky"):
         report.note(text)
-    assert report.notes == ["no TCP_INFO here", "sticky"]
+    assert report.notes == ("no TCP_INFO here", "sticky")
 
 
 def test_a_report_reads_as_a_table() -> None:

@@ -44,6 +44,50 @@ def test_what_is_sent_is_what_h11_writes() -> None:
         assert made.leave()
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "CONNECT"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        [(b"Connection", b"keep-alive")],
+        [(b"Connection", b"Close")],
+        [(b"Connection", b"keep-alive, Upgrade"), (b"Upgrade", b"websocket")],
+        [(b"Expect", b"100-continue"), (b"Content-Length", b"3")],
+        [(b"Transfer-Encoding", b"chunked")],
+        [(b"Cookie", b"a=b"), (b"X-Close", b"close")],
+    ],
+)
+def test_h11_knows_as_much_of_a_request_that_it_hears_of_in_brief(
+    method: str, more: list[tuple[bytes, bytes]]
+) -> None:
+    fields = [*HOST, (b"Accept", b"*/*"), *more]
+    for _ in range(3):  # whole, in brief for the first time, and again
+        made = H1Exchange(cast(Any, Tape()))
+        alone = h11.Connection(h11.CLIENT)
+        alone.send(h11.Request(method=method.encode(), target=b"/", headers=fields))
+        made.start(method, b"/", list(fields))
+        if made._before.bare:
+            made.end()
+            alone.send(h11.EndOfMessage())
+        made.push()
+        for each in (made._h11, alone):
+            each.receive_data(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n")
+        assert made._h11.states == alone.states
+        waiting = alone.client_is_waiting_for_100_continue
+        assert made._h11.client_is_waiting_for_100_continue is waiting
+        ends = [_next(each) for each in (made._h11, alone)]
+        assert ends[0] == ends[1]
+        assert made._h11.states == alone.states
+    assert H1Exchange._latest.brief
+
+
+def _next(connection: h11.Connection) -> str:
+    try:
+        return type(connection.next_event()).__name__
+    except h11.RemoteProtocolError as error:
+        return str(error)
+
+
 def test_what_h11_has_seen_before_leaves_before_it_hears_of_it() -> None:
     made = exchange(OK + b"Content-Length: 0\r\n\r\n")
     assert read(made) == (200, b"")

@@ -87,7 +87,7 @@ def test_an_idle_connection_weighs_no_more_than_httpx_s() -> None:
         lambda connection: connection.address,
         lambda connection: connection.name,
         lambda connection: connection.stream._plan,
-        lambda connection: connection.h1.exchange._before,
+        lambda connection: connection.h1.exchange._before.fields,
     ],
     ids=["address", "name", "plan", "request"],
 )

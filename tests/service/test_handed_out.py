@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -49,7 +49,7 @@ def connected(live: KernelListener, **fields: Any) -> Iterator[tuple[socket.sock
             yield near, far
 
 
-def notes(source: object) -> list[str]:
+def notes(source: object) -> Sequence[str]:
     report = report_of(source)
     assert report is not None
     return report.notes

@@ -8,7 +8,7 @@ the call began. Not thread-safe while the call runs; read-only afterwards.
 from __future__ import annotations
 
 import errno as errno_names
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from outlast.core.classify import Progress
@@ -61,7 +61,7 @@ class Report:
         self.attempt = 0
         # What a call begins with is all that most ever do: no event before it is looked at.
         self._events: list[Any] = []
-        self.notes: list[str] = []
+        self.notes: Sequence[str] = ()
         self.dropped = 0
         self._progress = Progress.NOT_SENT
 
@@ -109,7 +109,7 @@ class Report:
     def note(self, text: str) -> None:
         """Record, once, something about this machine or this target."""
         if text not in self.notes:
-            self.notes.append(text)
+            self.notes = (*self.notes, text)
 
     @property
     def progress(self) -> Progress:

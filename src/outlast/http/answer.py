@@ -26,6 +26,7 @@ from outlast.net.seam import Wait
 
 __all__ = ["MUTE", "Answer"]
 
+NONE_KEPT: list[bytes] = []  # shared: what is kept is a list of its own
 BROKEN = (PeerClosed, *ProtocolError)
 MUTE = frozenset({"ReadTimeout", "WriteTimeout"})  # the endpoint is tried last for a while
 
@@ -41,7 +42,7 @@ class Answer(Watching):
         self.observer = None
         self.waiting = NOTHING
         self._lease: Lease | None = lease
-        self._kept: list[bytes] = []  # what `hold` has read ahead
+        self._kept = NONE_KEPT  # what `hold` has read ahead
         self._held = False  # nobody has it yet
         self.head = head
         self.report: Report = call.report
@@ -149,6 +150,7 @@ class Answer(Watching):
     def _ended(self, lease: Lease) -> None:
         self._lease = None
         self.call.engine.release(lease, whole=True)
+        del self.call  # a caller may keep the response for long, and needs nothing of that
 
     def _torn(self, lease: Lease, error: Exception) -> TransportFailure:
         told = str(error)

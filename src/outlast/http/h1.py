@@ -25,28 +25,40 @@ JOIN = 65_536  # up to this size head and body leave in one piece
 END = h11.EndOfMessage()
 OVER = (None,)  # owed to h11: that an exchange is over. All that lie idle share it
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})  # of a body, RFC 9112 section 6
+# Fields that change what h11 does next: RFC 9112 sections 6 and 9.6, RFC 9110 7.8 and 10.1.1; host
+# is one that it asks for.
+TELLING = FRAMING | {b"host", b"connection", b"upgrade", b"expect"}
 
 
 class _Before(NamedTuple):
     """A request as the caller gave it, and as h11 has found it valid. `bare`: no field of it
-    announces a body. `fields`: what h11 has written of it behind method and target."""
+    announces a body. `fields`: what h11 has written of it behind method and target. `brief`: of the
+    event only those fields are left that h11 goes by, which is all that it has to hear again."""
 
     method: str
     headers: Headers
     event: h11.Request
     bare: bool
     fields: bytes
+    brief: bool = False
 
 
 # No list of header fields equals its.
 _NONE = _Before("", (), h11.Request(method="GET", target="/", headers=[("host", "")]), True, b"")
 
 
-def _varied(before: _Before, method: str, target: bytes) -> _Before:
-    """The same fields for another method or target."""
+def _alike(before: _Before, method: str, target: bytes) -> _Before:
+    """Another request with the same fields."""
     fields: Any = before.event.headers
+    if not before.brief:
+        fields = [(name, value) for name, value in fields if _tells(name, value)]
     event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
-    return before._replace(method=method, event=event)
+    return before._replace(method=method, event=event, brief=True)
+
+
+def _tells(name: bytes, value: bytes) -> bool:
+    """Whether h11 goes by a field; by this version's default it need not be told."""
+    return name in TELLING and not (name == b"connection" and value.lower() == b"keep-alive")
 
 
 class H1Exchange:
@@ -90,14 +102,14 @@ class H1Exchange:
         self.mark = self._stream.written
         self._whole = False
         before = self._before
-        if before.headers != headers:
+        if not before.brief or before.headers != headers:
             before = H1Exchange._latest
             if before.headers != headers:
                 self._start_new(method, target, headers)
                 return
         event = before.event
-        if before.method != method or event.target != target:
-            before = _varied(before, method, target)
+        if not before.brief or before.method != method or event.target != target:
+            before = _alike(before, method, target)
             H1Exchange._latest, event = before, before.event
         # Header fields that h11 has found valid, and has written, it need not look at again.
         self._before = before
