@@ -68,8 +68,8 @@ lab: lab-crowd lab-alone  ## the tests on the real kernel, in a user namespace w
 lab-crowd: $(VENV)/.dev  ## most of them: they wait for the kernel, side by side
 	$(LAB) -n 3 tests/lab --ignore=$(INCIDENT) --ignore=$(LEGACY)
 
-lab-alone: $(VENV)/.dev  ## those that assert how long calls take
-	$(LAB) $(INCIDENT) $(LEGACY)
+lab-alone: $(VENV)/.dev  ## those that assert how long calls take; two at a time leave more than half of two cores idle
+	$(LAB) -n 2 $(INCIDENT) $(LEGACY)
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(LAB) $(INCIDENT)
