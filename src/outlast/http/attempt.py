@@ -65,7 +65,7 @@ class Attempt(Endings):
         "watched",
     )
 
-    def __init__(self, call: CallContext, number: int, *, place: bool = False) -> None:
+    def __init__(self, call: CallContext, number: int, place: bool = False) -> None:
         self.call = call
         self.number = number
         self.place = place  # a place in the pool, taken over from a suspect connection
@@ -93,7 +93,7 @@ class Attempt(Endings):
         try:
             if self.lease is None:
                 place, self.place = self.place, False
-                found = check_out(self.call, self.number, place=place)
+                found = check_out(self.call, self.number, place)
                 self.lease = self.used = found if isinstance(found, Lease) else await found
                 if self.call.service.chooses:
                     self.turn = self.call.service.begin(self.lease.address, self.call.now())
@@ -294,7 +294,7 @@ class Attempt(Endings):
                 raise self._write_timeout(lease)
             if self.waiting is not ROOM:
                 self.expect(ROOM, now)
-            ready = await Wait(exchange.interests(writing=True), min(until, self.next_look))
+            ready = await Wait(exchange.interests(True), min(until, self.next_look))
             if ready:
                 self.waiting = NOTHING
                 if exchange.pull():
@@ -308,7 +308,7 @@ class Attempt(Endings):
         the kernel, a stream of HTTP/2 to its window."""
         exchange = lease.exchange
         alone = exchange.number is None
-        room = ((lease.connection.stream, WRITE),) if alone else exchange.interests(writing=True)
+        room = ((lease.connection.stream, WRITE),) if alone else exchange.interests(True)
         if not await Wait(room, until):
             return self.call.now() >= until
         if not alone:
@@ -351,7 +351,7 @@ class Attempt(Endings):
         while True:
             if self.waiting is not RESPONSE:
                 self.expect(RESPONSE, call.now())
-            ready = await Wait(exchange.interests(writing=False), min(until, self.next_look))
+            ready = await Wait(exchange.interests(False), min(until, self.next_look))
             if ready and self._arrived(lease):
                 return
             if call.now() >= until:

@@ -84,7 +84,12 @@ class CallContext:
         self.doubts_from = terms.doubts_from
         self.repeatable = request.safe and isinstance(request.body, BytesBody)
         self.watched = policy.watch and self.repeatable
-        self.plain = self.repeatable and request.trace is None and service.plain
+        # Nothing is to be decided, and nothing to be told, before its first attempt is sent.
+        self.plain = (
+            self.repeatable
+            and request.trace is None
+            and not (service.chooses or service.departures or service.circuits is not None)
+        )
         self.pace: Pace | None = None
         if terms.paced or service.paced:
             self.pace = Pace(policy, service, self.deadline, repeatable=self.repeatable)

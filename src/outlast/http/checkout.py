@@ -32,7 +32,7 @@ __all__ = ["Checkout", "check_out"]
 AGE_JITTER = 0.2  # DESIGN section 6: maximum age give or take 20 %
 
 
-def check_out(call: CallContext, attempt: int, *, place: bool) -> Lease | Awaitable[Lease]:
+def check_out(call: CallContext, attempt: int, place: bool) -> Lease | Awaitable[Lease]:
     """A connection for attempt number `attempt`: at once, if there is nothing to decide or to wait
     for. Raises TransportFailure.
 

@@ -231,13 +231,14 @@ class Engine:
         if events.listening:
             closed(self, connections, reason)
 
-    def release(self, lease: Lease, *, whole: bool = False) -> None:
+    def release(self, lease: Lease, whole: bool = False) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it.
         `whole`: all of the answer has come, so that it is the peer who wants no more."""
         seat = self.pool.seats.pop(lease, None)  # now: the next may have the same lease
         connection, reusable = lease.connection, lease.exchange.leave()
+        # By position, here and in the pool: CPython calls nothing quickly that is called by name.
         if connection.epoch != self.epoch or not self.pool.release(
-            connection, reusable=reusable, now=self.network.now()
+            connection, reusable, self.network.now()
         ):
             connection.stream.close()
             self.tell((connection,), "" if reusable else "peer" if whole else "unfinished")

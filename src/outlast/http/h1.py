@@ -200,7 +200,7 @@ class H1Exchange:
         """See `Exchange.patience`."""
         return math.inf
 
-    def interests(self, *, writing: bool) -> Sequence[Interest]:
+    def interests(self, writing: bool) -> Sequence[Interest]:
         """See `Exchange.interests`."""
         return ((self._stream, READ | WRITE if writing else READ),)
 

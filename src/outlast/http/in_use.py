@@ -41,7 +41,7 @@ class InUse:
         if connection.session is not None:
             self.shared.add(connection)
 
-    def end(self, connection: Connection, *, reusable: bool) -> bool:
+    def end(self, connection: Connection, reusable: bool) -> bool:
         """One exchange less; whether it was the last."""
         connection.leases -= 1
         last = not connection.leases

@@ -162,14 +162,14 @@ class Pool:
             self._advance(now)
         self._bells.ring()
 
-    def release(self, connection: Connection, *, reusable: bool, now: float) -> bool:
+    def release(self, connection: Connection, reusable: bool, now: float) -> bool:
         """A connection's request is over. False: the caller closes it.
 
         Others that must be closed are closed by whoever takes next.
         """
         with self._lock:
-            last = self.in_use.end(connection, reusable=reusable)
-            kept = not (last and self._settle(connection, reusable=reusable, now=now))
+            last = self.in_use.end(connection, reusable)
+            kept = not (last and self._settle(connection, reusable, now))
             if self._queue:
                 self._advance(now)
         if self._bells:
@@ -362,7 +362,7 @@ class Pool:
             self._due = oldest.idle_since + self._limits.idle_expiry
         return dead
 
-    def _settle(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
+    def _settle(self, connection: Connection, reusable: bool, now: float) -> list[Connection]:
         """Give a connection to the next in line or lay it down; else return it for closing."""
         if not connection.counted:
             return [connection]

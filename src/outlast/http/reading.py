@@ -36,22 +36,17 @@ def read_request(
     if own is not None or fields is not None:
         policy = _merged(policy, fields, own)
     url = request.url
-    host = url.raw_host.decode("ascii")
-    scheme = SCHEMES.get(url.scheme, "")
-    port = url.port
-    if port is None:
-        port = DEFAULT_PORTS.get(scheme)
-    if not scheme or port is None or not host:
+    route = _route(url.scheme, url.raw_host, url.port, extensions.get("sni_hostname"))
+    if route is None:
         raise TransportFailure(
             "UnsupportedProtocol", f"{url!s} is no http:// or https:// URL with a host"
         )
-    if port > 65535:
-        raise TransportFailure("ConnectError", f"{url!s}: port {port} is not from 1 to 65535")
+    if route.origin.port > 65535:
+        raise TransportFailure("ConnectError", f"{url!s}: port {url.port} is not from 1 to 65535")
     headers = request.headers.raw
     method = request.method
     if not method.isascii():
         raise TypeError(f"method {method!r} is no ASCII text")
-    route = _route(scheme, host, port, extensions.get("sni_hostname") or host)
     target = extensions.get("target", url.raw_path)
     timeouts = _timeouts(extensions.get("timeout"), policy)
     safe = policy.idempotent
@@ -64,8 +59,15 @@ def read_request(
 
 
 @functools.lru_cache(maxsize=1024)
-def _route(scheme: str, host: str, port: int, server_name: str) -> Route:
-    return Route(Origin(scheme, host, port), server_name)
+def _route(scheme: str, raw_host: bytes, port: int | None, server_name: str | None) -> Route | None:
+    """Where a URL leads; None for one that is not ours to serve."""
+    scheme = SCHEMES.get(scheme, "")
+    host = raw_host.decode("ascii")
+    if port is None:
+        port = DEFAULT_PORTS.get(scheme)
+    if not scheme or port is None or not host:
+        return None
+    return Route(Origin(scheme, host, port), server_name or host)
 
 
 def _merged(policy: Policy, fields: Mapping[str, Any] | None, own: object) -> Policy:

@@ -33,7 +33,7 @@ class Watching:
     waiting_since: float
     next_look: float
 
-    def expect(self, awaits: Awaits, now: float, *, patient: bool = False) -> None:
+    def expect(self, awaits: Awaits, now: float, patient: bool = False) -> None:
         """A wait begins. `patient`: nothing of ours is in flight and there is no alternative, so
         that nothing can be seen before keepalive is hurried."""
         self.waiting = awaits

@@ -130,15 +130,9 @@ class Service(BadNews):
 
     # -- endpoints -------------------------------------------------------------------------
 
-    @property
-    def plain(self) -> bool:
-        """Whether a call has nothing to decide here before it is sent."""
-        return not (self.chooses or self.departures or self.circuits is not None)
-
     def order(
         self,
         now: float,
-        *,
         avoid: Collection[Address] = (),
         hashed: bytes | None = None,
         repeatable: bool = True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 import subprocess
 import sys
@@ -71,6 +72,7 @@ def test_a_name_is_looked_up(ports: tuple[int, int]) -> None:
 def test_the_job_ends_with_the_last_owner(ports: tuple[int, int]) -> None:
     from outlast.shims.adapters.lookout import _lookout
 
+    gc.collect()  # owners that other tests have left in a cycle
     owner: Any = Owner()
     look_out(owner, Target(f"static://127.0.0.1:{ports[0]}"), Dialler())
     assert _lookout._running
