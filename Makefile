@@ -20,7 +20,8 @@ SECOND := tests/dropin -k 'not trio'
 INCIDENT := tests/lab/test_incident_a.py
 LEGACY := tests/lab/legacy/test_incident_a.py
 # Those that assert how long calls take, or whom they go to: beside five busy processes they fail.
-TIMED := $(INCIDENT) $(LEGACY) $(addprefix tests/lab/,test_routing.py test_hedges_and_limits.py test_is_it_me.py)
+TIMED := $(INCIDENT) $(LEGACY) $(addprefix tests/lab/,test_routing.py test_hedges_and_limits.py test_is_it_me.py \
+  test_watch_cost.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format types core unit dropin family lab lab-crowd lab-alone incident legacy liveness differential routing machines fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-shims clean

@@ -88,7 +88,7 @@ class Churn:
         while met < 2 * MAX_ORIGINS or len(engine._services) < MAX_ORIGINS:
             url = httpx.URL(self.world.new_origin())
             engine.service(Origin("http", url.host, port))
-            reading._route("http", url.host, port, url.host)
+            reading._route("http", url.raw_host, port, None)
             met += 1
 
     def round(self, seconds: float) -> None:
