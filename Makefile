@@ -56,9 +56,10 @@ core: $(VENV)/.dev  ## the tests of the decisions, which cover them wholly, bran
 unit: $(VENV)/.dev  ## the fast tests of everything else
 	$(BIN)/python -m pytest $(CROWD) --ignore=tests/core --ignore=tests/lab --ignore=tests/dropin
 
+# Three at a time: they wait for servers more than they work.
 dropin: $(VENV)/.dev  ## each case on plain httpx and on outlast, side by side, against the same server; then with httpx2
-	$(BIN)/python -m pytest $(CROWD) $(FIRST)
-	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) $(SECOND)
+	$(BIN)/python -m pytest -n 3 $(FIRST)
+	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest -n 3 $(SECOND)
 
 family: $(VENV)/.dev  ## the tests of the transports once more, with httpx2 in the place of httpx
 	OUTLAST_FAMILY=httpx2 $(BIN)/python -m pytest $(CROWD) $(addprefix tests/http/,test_transport_sync.py \
