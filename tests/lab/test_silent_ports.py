@@ -78,7 +78,9 @@ def test_no_dial_waits_on_a_port_that_led_nowhere(lab: KernelLab) -> None:
     again: list[str] = []
     passed = 0
     with lab.running():
-        for _ in range(100):
+        for number in range(400):  # which ports are drawn is luck
+            if number >= 100 and passed + len(again) > 20:
+                break
             wanted = request(network, addresses=[address], memory=memory, delay=0.02)
             outcome = race(Driver("sync", network), wanted)
             vanish(outcome.stream.detach())
