@@ -81,6 +81,30 @@ def test_h11_knows_as_much_of_a_request_that_it_hears_of_in_brief(
     assert H1Exchange._latest.brief
 
 
+def test_two_connections_with_fields_of_their_own_are_not_judged_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However their requests alternate, though there is one `_latest` for both."""
+    judged: list[object] = []
+    start_new = H1Exchange._start_new
+
+    def counted(self: H1Exchange, *given: Any) -> None:
+        judged.append(given)
+        start_new(self, *given)
+
+    monkeypatch.setattr(H1Exchange, "_start_new", counted)
+    pairs = [(H1Exchange(cast(Any, Tape())), [*HOST, (b"X-Of", name)]) for name in (b"one", b"two")]
+    for _ in range(5):
+        for made, fields in pairs:
+            cast(Tape, made._stream).pieces.append(OK + b"Content-Length: 0\r\n\r\n")
+            made.start("GET", b"/", list(fields))
+            made.end()
+            assert made.push()
+            assert read(made) == (200, b"")
+            assert made.leave()
+    assert len(judged) == 2
+
+
 def _next(connection: h11.Connection) -> str:
     try:
         return type(connection.next_event()).__name__

@@ -149,7 +149,7 @@ class Answer(Watching):
 
     def _ended(self, lease: Lease) -> None:
         self._lease = None
-        self.call.engine.release(lease, True)
+        self.call.engine.release(lease, whole=True)
         del self.call  # a caller may keep the response for long, and needs nothing of that
 
     def _torn(self, lease: Lease, error: Exception) -> TransportFailure:
@@ -181,7 +181,7 @@ class Answer(Watching):
             if self.waiting is not RESPONSE:
                 self.expect(RESPONSE, now, patient=True)
             sooner = min(until, self.next_look, now + exchange.patience)
-            if not await Wait(exchange.interests(False), sooner):
+            if not await Wait(exchange.interests(writing=False), sooner):
                 self._look(lease)
         message = f"no more of the body from {lease.address} within {call.words(seconds)}"
         raise excused(lease, self._failure(lease, "ReadTimeout", message, None))

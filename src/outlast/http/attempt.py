@@ -294,7 +294,7 @@ class Attempt(Endings):
                 raise self._write_timeout(lease)
             if self.waiting is not ROOM:
                 self.expect(ROOM, now)
-            ready = await Wait(exchange.interests(True), min(until, self.next_look))
+            ready = await Wait(exchange.interests(writing=True), min(until, self.next_look))
             if ready:
                 self.waiting = NOTHING
                 if exchange.pull():
@@ -308,7 +308,7 @@ class Attempt(Endings):
         the kernel, a stream of HTTP/2 to its window."""
         exchange = lease.exchange
         alone = exchange.number is None
-        room = ((lease.connection.stream, WRITE),) if alone else exchange.interests(True)
+        room = ((lease.connection.stream, WRITE),) if alone else exchange.interests(writing=True)
         if not await Wait(room, until):
             return self.call.now() >= until
         if not alone:
@@ -351,7 +351,7 @@ class Attempt(Endings):
         while True:
             if self.waiting is not RESPONSE:
                 self.expect(RESPONSE, call.now())
-            ready = await Wait(exchange.interests(False), min(until, self.next_look))
+            ready = await Wait(exchange.interests(writing=False), min(until, self.next_look))
             if ready and self._arrived(lease):
                 return
             if call.now() >= until:

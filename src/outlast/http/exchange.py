@@ -90,7 +90,7 @@ class Exchange(Protocol):
     def patience(self) -> float:
         """Seconds after which `pull` is asked again though nothing of `interests` was ready."""
 
-    def interests(self, writing: bool) -> Sequence[Interest]:
+    def interests(self, *, writing: bool) -> Sequence[Interest]:
         """What to wait for: an answer, and with `writing` room for more of the request."""
 
     def head(self) -> Head | NeedData:

@@ -103,18 +103,12 @@ class H1Exchange:
         self._whole = False
         before = self._before
         if not before.brief or before.headers != headers:
-            before = H1Exchange._latest
-            if before.headers != headers:
-                self._start_new(method, target, headers)
-                return
-        event = before.event
-        if not before.brief or before.method != method or event.target != target:
-            before = _alike(before, method, target)
-            H1Exchange._latest, event = before, before.event
-        # Header fields that h11 has found valid, and has written, it need not look at again.
-        self._before = before
-        self._queue = (event.method + b" " + event.target + before.fields,)
-        self._owed += (event,)
+            latest = H1Exchange._latest
+            before = latest if latest.headers == headers else before
+        if before.headers == headers:
+            self._start_alike(before, method, target)
+        else:
+            self._start_new(method, target, headers)
 
     def _start_new(self, method: str, target: bytes, headers: Headers) -> None:
         self._tell()
@@ -125,6 +119,16 @@ class H1Exchange:
         bare = not any(name in FRAMING for name, _ in event.headers)
         fields = head[len(event.method) + 1 + len(event.target) :]
         self._before = H1Exchange._latest = _Before(method, given, event, bare, fields)
+
+    def _start_alike(self, before: _Before, method: str, target: bytes) -> None:
+        """Header fields that h11 has found valid, and has written, it need not look at again."""
+        event = before.event
+        if not before.brief or before.method != method or event.target != target:
+            before = _alike(before, method, target)
+            H1Exchange._latest, event = before, before.event
+        self._before = before
+        self._queue = (event.method + b" " + event.target + before.fields,)
+        self._owed += (event,)
 
     def _tell(self) -> None:
         """Have h11 hear of what has left, and of what was over before that."""
@@ -152,24 +156,16 @@ class H1Exchange:
 
     def push(self) -> bool:
         """See `Exchange.push`."""
-        stream, queue = self._stream, self._queue
         self._whole = False
         try:
-            if len(queue) == 1:  # as of nearly every request
-                count = stream.send(queue[0])
-                self.sent = self.sent or count > 0
-                if count == len(queue[0]):
-                    self._queue = ()
-                else:
-                    self._queue = (memoryview(queue[0])[count:],)
-                    return False
-            self._whole = self._hand_over(stream) if self._queue else stream.flush()
+            self._whole = self._hand_over()
         finally:
             if self._owed:
                 self._tell()
         return self._whole
 
-    def _hand_over(self, stream: Stream) -> bool:
+    def _hand_over(self) -> bool:
+        stream = self._stream
         if len(self._queue) > 1 and sum(map(len, self._queue)) <= JOIN:
             self._queue = (b"".join(self._queue),)
         while self._queue:
@@ -200,7 +196,7 @@ class H1Exchange:
         """See `Exchange.patience`."""
         return math.inf
 
-    def interests(self, writing: bool) -> Sequence[Interest]:
+    def interests(self, *, writing: bool) -> Sequence[Interest]:
         """See `Exchange.interests`."""
         return ((self._stream, READ | WRITE if writing else READ),)
 
@@ -219,8 +215,8 @@ class H1Exchange:
                 continue
             if kind is not h11.Response and kind is not h11.InformationalResponse:
                 raise h11.RemoteProtocolError(f"expected a response, got {kind.__name__}")
-            version = b"HTTP/1.1" if event.http_version == b"1.1" else b"HTTP/" + event.http_version
-            return Head(event.status_code, event.headers.raw_items(), version, event.reason)
+            fields, version = event.headers.raw_items(), b"HTTP/" + event.http_version
+            return Head(event.status_code, fields, version, event.reason)
 
     def body(self) -> bytes | NeedData:
         """See `Exchange.body`."""

@@ -176,7 +176,7 @@ class H2Exchange:
         """See `Exchange.patience`."""
         return LOOK
 
-    def interests(self, writing: bool) -> Sequence[Interest]:
+    def interests(self, *, writing: bool) -> Sequence[Interest]:
         """See `Exchange.interests`."""
         session = self._session
         if self._waiter is not None:  # a wait has ended without anything

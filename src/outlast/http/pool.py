@@ -168,8 +168,7 @@ class Pool:
         Others that must be closed are closed by whoever takes next.
         """
         with self._lock:
-            last = self.in_use.end(connection, reusable)
-            kept = not (last and self._settle(connection, reusable, now))
+            kept = not self._end_lease(connection, reusable, now)
             if self._queue:
                 self._advance(now)
         if self._bells:
@@ -323,10 +322,10 @@ class Pool:
 
     # -- under the lock: connections that are shared ---------------------------------------
 
-    def _end_lease(self, connection: Connection, *, reusable: bool, now: float) -> list[Connection]:
+    def _end_lease(self, connection: Connection, reusable: bool, now: float) -> list[Connection]:
         """One exchange less on a connection. Returns it if it is to be closed."""
-        if self.in_use.end(connection, reusable=reusable):
-            return self._settle(connection, reusable=reusable, now=now)
+        if self.in_use.end(connection, reusable):
+            return self._settle(connection, reusable, now)
         return []
 
     def _end_dial(self, route: Route | None) -> None:

@@ -40,8 +40,6 @@ from outlast.net.tcpinfo import TCP_INFO, read_sample
 __all__ = ["KernelNetwork", "KernelStream", "kernel"]
 
 _UNDER_WAY = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, 10035})
-_poll: Callable[[], Any] | None = getattr(select, "poll", None)  # not on every platform
-_POLLIN: int = getattr(select, "POLLIN", 0)
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close sends RST
 
 
@@ -135,14 +133,7 @@ class KernelStream:
 
     def quiet(self) -> bool:
         """See `Stream.quiet`."""
-        number = self._sock.fileno()
-        if number < 0:
-            return False
-        if _poll is None:
-            return _reads_silent(self._sock)
-        poller = _poll()  # a look that finds nothing costs half of a read that raises
-        poller.register(number, _POLLIN)
-        return not poller.poll(0)
+        return _is_silent(self._sock)
 
     def state(self) -> Sample | None:
         """See `Stream.state`."""
@@ -212,6 +203,15 @@ class KernelStream:
         return self._sock
 
 
+def _polls_silent(sock: socket.socket) -> bool:
+    number = sock.fileno()
+    if number < 0:
+        return False
+    poller = select.poll()
+    poller.register(number, select.POLLIN)
+    return not poller.poll(0)
+
+
 def _reads_silent(sock: socket.socket) -> bool:
     try:
         sock.recv(1, socket.MSG_PEEK)
@@ -220,6 +220,10 @@ def _reads_silent(sock: socket.socket) -> bool:
     except OSError:
         return False
     return False
+
+
+# A look that finds nothing costs half of one that raises.
+_is_silent = _polls_silent if hasattr(select, "poll") else _reads_silent
 
 
 def _error(code: int, address: Address) -> OSError:

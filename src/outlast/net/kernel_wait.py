@@ -198,14 +198,10 @@ def _poll_one(interests: Sequence[Any], until: float) -> Ready:
         return [stream]
     poller = select.poll()
     poller.register(number, _BY_MASK[mask])
-    while True:
-        left = until - time.monotonic()
-        if left > LONGEST:
-            left = LONGEST
-        if poller.poll(math.ceil(left * 1000) if left > 0 else 0):
-            return [stream]
+    while not poller.poll(math.ceil(_timeout(until) * 1000)):
         if time.monotonic() >= until:
             return ()
+    return [stream]
 
 
 def _select_one(interests: Sequence[Any], until: float) -> Ready:
