@@ -10,6 +10,7 @@ handler fails the test. What a client does to a connection (resets) is no failur
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import ssl
@@ -21,6 +22,7 @@ from typing import TypeAlias
 
 PATIENCE = 5.0  # seconds until a connection that its client has left open is told of
 BOUND = 20.0  # seconds; far more than anything here takes, far less than a test may take
+OTHER = ("::1", "127.0.0.1")  # of the other family than an address of version 4, 6
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
@@ -188,10 +190,9 @@ class Stage:
         self._context = context
         if context is not None:
             context.sni_callback = note_name
-        self._listener = socket.socket(_family(host))
+        self._listener, *self._kept_free = _alone(host)
         if receive_buffer is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._listener.bind(host if _is_path(host) else (host, 0))
         self._listener.listen(128)
         self.scheme = "https" if context else "http"
         self.path = host if _is_path(host) else None
@@ -214,6 +215,8 @@ class Stage:
         _shut(self._listener)
         self._accepting.join(BOUND)
         self._listener.close()
+        for sock in self._kept_free:
+            sock.close()
         if _is_path(self._host):
             os.unlink(self._host)
 
@@ -319,6 +322,29 @@ def _family(host: str) -> socket.AddressFamily:
     if _is_path(host):
         return socket.AF_UNIX
     return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _alone(host: str) -> list[socket.socket]:
+    """A bound socket, and one that keeps its port free on the other family's loopback: cases have
+    clients and proxies go there to be refused, and would meet another test's server."""
+    while True:
+        held = [socket.socket(_family(host))]
+        held[0].bind(host if _is_path(host) else (host, 0))
+        if _is_path(host):
+            return held
+        there = OTHER[":" in host]
+        try:
+            held.append(socket.socket(_family(there)))
+            held[1].bind((there, held[0].getsockname()[1]))
+        except OSError as error:
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                return held  # the machine has no such loopback
+            for sock in held:
+                sock.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return held
 
 
 def _shut(sock: socket.socket) -> None:

@@ -124,7 +124,7 @@ class Full(Stage):
         return sock
 
     def __exit__(self, *_: object) -> None:
-        for sock in (*self._waiting, self._listener):
+        for sock in (*self._waiting, self._listener, *self._kept_free):
             sock.close()
 
     def end(self) -> list[Line]:
