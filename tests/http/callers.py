@@ -10,7 +10,7 @@ import contextlib
 import select
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -55,7 +55,7 @@ class Upload:
             else:
                 part()
 
-    async def async_chunks(self) -> AsyncIterator[bytes]:
+    async def async_chunks(self) -> AsyncGenerator[bytes, None]:
         for chunk in self.chunks():
             await anyio.lowlevel.checkpoint()
             yield chunk
@@ -201,8 +201,10 @@ class AsyncCaller(Caller):
     async def request(
         self, method: str, url: str, *, body: bytes | Upload | None = None, **more: Any
     ) -> httpx.Response:
-        content = body.async_chunks() if isinstance(body, Upload) else body
-        return await self.client.request(method, url, content=content, **more)
+        if not isinstance(body, Upload):
+            return await self.client.request(method, url, content=body, **more)
+        async with contextlib.aclosing(body.async_chunks()) as chunks:  # httpx leaves it as it is
+            return await self.client.request(method, url, content=chunks, **more)
 
     @contextlib.asynccontextmanager
     async def stream(self, method: str, url: str, **more: Any) -> AsyncIterator[httpx.Response]:

@@ -5,11 +5,14 @@ No time is taken: functions of this library, system calls and locks are counted.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import select
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +93,65 @@ def test_the_locks_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(10):
             client.get(server.url)
         assert sum(lock.taken for lock in locks) == 10 * LOCKS
+
+
+@contextlib.contextmanager
+def left_over() -> Iterator[Counter[str]]:
+    """What only the garbage collector can free afterwards of requests and connections, by type.
+    Of the rest, other tests' targets may just be ending."""
+    found: Counter[str] = Counter()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+        kinds = [type(each) for each in gc.garbage]
+        found.update(kind.__qualname__ for kind in kinds if kind.__module__.startswith(OF_REQUESTS))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+OF_REQUESTS = ("httpx", "h11", "h2", "outlast.http", "outlast.core.report", "outlast.net.seam")
+BODIES = (None, b"five!")
+
+
+def test_a_request_leaves_no_garbage() -> None:
+    """httpx's client ties a response and its stream in a circle, with all that hangs on them."""
+    with Server(serve) as server, outlast.client(timeout=BOUND) as client:
+
+        def ask() -> None:
+            for body in BODIES:
+                client.request("POST", server.url, content=body)
+                with client.stream("POST", server.url, content=body) as response:
+                    response.read()
+                with client.stream("POST", server.url, content=body):
+                    pass  # closed unread
+
+        ask()
+        with left_over() as found:
+            ask()
+    assert not found
+
+
+def test_a_request_of_a_task_leaves_no_garbage() -> None:
+    async def run(url: str) -> Counter[str]:
+        async with outlast.async_client(timeout=BOUND) as client:
+
+            async def ask() -> None:
+                for body in BODIES:
+                    await client.request("POST", url, content=body)
+                    async with client.stream("POST", url, content=body) as response:
+                        await response.aread()
+                    async with client.stream("POST", url, content=body):
+                        pass
+
+            await ask()
+            with left_over() as found:
+                await ask()
+            return found
+
+    with Server(serve) as server:
+        assert not asyncio.run(run(server.url))

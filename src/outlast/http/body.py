@@ -7,8 +7,9 @@ second base, its byte stream (`family`).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
@@ -66,7 +67,9 @@ def async_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody
 
 
 class _Pieces:
-    """A response's body in pieces. Raises the family's exceptions."""
+    """A response's body in pieces. Raises the family's exceptions. `response`: the family's."""
+
+    response: weakref.ref[Any]
 
     def __init__(
         self, network: Network, answer: Answer, request: FamilyRequest, family: Family
@@ -75,6 +78,16 @@ class _Pieces:
         self._answer = answer
         self._request = request
         self._family = family
+
+    def _close(self) -> None:
+        """httpx's client has the response and a stream around this one refer to each other: only
+        the garbage collector would free them, and every request would pay for that. A response
+        that is closed needs that stream no more."""
+        self._answer.close()
+        response: Any = self.response()
+        bound: Any = getattr(getattr(response, "stream", None), "_response", None)
+        if bound is not None and bound is response:
+            bound.stream = self
 
 
 class SyncPieces(_Pieces):
@@ -94,7 +107,7 @@ class SyncPieces(_Pieces):
 
     def close(self) -> None:
         """The response is over, read or not."""
-        self._answer.close()
+        self._close()
 
 
 class AsyncPieces(_Pieces):
@@ -114,4 +127,4 @@ class AsyncPieces(_Pieces):
 
     async def aclose(self) -> None:
         """The response is over, read or not."""
-        self._answer.close()
+        self._close()

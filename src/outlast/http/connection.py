@@ -66,6 +66,16 @@ class Connection:
             self.user_timeout = seconds
             self.stream.set_user_timeout(seconds)
 
+    def close(self) -> None:
+        """Close it in good order. It and its lease refer to each other no more."""
+        self.h1 = None
+        self.stream.close()
+
+    def abort(self) -> None:
+        """Close it at once, with a reset."""
+        self.h1 = None
+        self.stream.abort()
+
     # -- as `net.observe` sees it ----------------------------------------------------------
 
     def state(self) -> Sample | None:

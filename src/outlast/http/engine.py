@@ -130,7 +130,7 @@ class Engine:
         """Before a call: end what a fork has left, and what was dropped without being closed."""
         while self._inherited:
             for connection in chain(*self._inherited.pop().drain()):
-                connection.stream.close()
+                connection.close()
         while self._abandoned:
             self.discard(self._abandoned.popleft())
 
@@ -219,7 +219,7 @@ class Engine:
     def offer(self, connection: Connection) -> None:
         """A loser of a race that is usable too: kept if there is room."""
         if connection.epoch != self.epoch or not self.pool.offer(connection, self.network.now()):
-            connection.stream.close()
+            connection.close()
             self.tell((connection,), "unwanted")
         elif self.pool.berths:
             self._stir(connection)
@@ -240,7 +240,7 @@ class Engine:
         if connection.epoch != self.epoch or not self.pool.release(
             connection, reusable, self.network.now()
         ):
-            connection.stream.close()
+            connection.close()
             self.tell((connection,), "" if reusable else "peer" if whole else "unfinished")
         elif self.pool.berths:
             self._stir(connection)
@@ -270,7 +270,7 @@ class Engine:
         if self.keep(connection, reusable=False):
             connection.stream.shut()
         else:
-            connection.stream.close()
+            connection.close()
             self.tell((connection,))
 
     def replace(self, gone: Connection) -> Connection | Grant | None:
@@ -278,7 +278,7 @@ class Engine:
         the pool again, because others share it, and end it when they have heard of it."""
         grant, dead = self.pool.replace(gone, self.network.now())
         if grant is not None:
-            gone.stream.close()
+            gone.close()
             self.tell((gone,), "peer")
         self.close(dead)
         return grant
@@ -291,14 +291,14 @@ class Engine:
         """Abort a connection that was taken but is not trusted: its place; None as `replace`."""
         grant, _ = self.pool.replace(connection, self.network.now(), another=False)
         if grant is not None:
-            connection.stream.abort()
+            connection.abort()
             self.tell((connection,), "suspect")
         return grant
 
     def put_back(self, connection: Connection) -> None:
         """A connection that was taken, and is not needed or was found to be alive."""
         if not self.keep(connection, reusable=True):
-            connection.stream.abort()
+            connection.abort()
             self.tell((connection,))
 
     def discard(self, lease: Lease) -> None:
@@ -307,7 +307,7 @@ class Engine:
         seat, connection = self.pool.seats.pop(lease, None), lease.connection
         usable = connection.session is not None and lease.exchange.leave()
         if not self.keep(connection, reusable=usable):
-            connection.stream.abort()
+            connection.abort()
             doubted = connection.suspected and connection.suspected == connection.requests
             self.tell((connection,), "suspect" if doubted else "unfinished")
         if seat is not None:
@@ -344,7 +344,7 @@ class Engine:
             return
         connections = tuple(connections)
         for connection in connections:
-            connection.stream.close()
+            connection.close()
         self.tell(connections)
 
     def _end(
@@ -361,7 +361,7 @@ class Engine:
             if abort:
                 connection.stream.shut()
         for connection in idle:
-            connection.stream.close()
+            connection.close()
         self.tell(idle, reason)
 
 

@@ -9,6 +9,7 @@ made.
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -136,11 +137,12 @@ class SyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
                 answer = run_sync(Telling(self._network, trace), told)
         except TransportFailure as failure:
             raise family.error(failure, request) from failure.cause
-        stream = family.sync_answer(self._network, answer, request, family)
+        pieces = stream = family.sync_answer(self._network, answer, request, family)
         if trace is not None:
-            stream = family.sync_traced(stream, trace, answer.head)
+            stream = family.sync_traced(pieces, trace, answer.head)
         below = SyncNetworkStream(self._network, answer, family)
         response: ResponseT = _response(family, answer, stream, below)
+        pieces.response = weakref.ref(response)
         return response
 
     def close(self) -> None:
@@ -167,11 +169,12 @@ class AsyncShell(_Shell[ProxyT], Generic[RequestT, ResponseT, ProxyT]):
                 answer = await run_async(Telling(self._network, trace), told)
         except TransportFailure as failure:
             raise family.error(failure, request) from failure.cause
-        stream = family.async_answer(self._network, answer, request, family)
+        pieces = stream = family.async_answer(self._network, answer, request, family)
         if trace is not None:
-            stream = family.async_traced(stream, trace, answer.head)
+            stream = family.async_traced(pieces, trace, answer.head)
         below = AsyncNetworkStream(self._network, answer, family)
         response: ResponseT = _response(family, answer, stream, below)
+        pieces.response = weakref.ref(response)
         return response
 
     async def aclose(self) -> None:

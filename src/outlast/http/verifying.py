@@ -61,5 +61,5 @@ async def _probe(engine: Engine, doubted: Sequence[Connection]) -> None:
 def _end(engine: Engine, connections: Iterable[Connection]) -> None:
     for connection in connections:
         if not engine.keep(connection, reusable=False):
-            connection.stream.abort()
+            connection.abort()
             engine.tell((connection,), "suspect")
