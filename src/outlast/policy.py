@@ -212,6 +212,5 @@ def override(**fields: Any) -> Iterator[None]:
         _override.reset(token)
 
 
-def current_override() -> Mapping[str, Any] | None:
-    """The fields of the blocks that this call stands in; None outside of any."""
-    return _override.get()
+# The fields of the blocks that this call stands in; None outside of any. Each request asks.
+current_override: Callable[[], Mapping[str, Any] | None] = _override.get

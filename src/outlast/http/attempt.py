@@ -154,8 +154,9 @@ class Attempt(Endings):
     def heard_out(self, retry_after: float = 0.0) -> None:
         """The answer's head is the endpoint's word on itself. `retry_after`: seconds, if it asks to
         be spared for so long."""
-        service = self.call.service
-        status = self.status
+        service, head = self.call.service, self.head
+        assert head is not None
+        status = head.status
         if not service.attentive and status < 500:  # a good answer of the only endpoint
             return
         now = self.call.now()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncPieces", "SyncPieces", "async_body", "sync_body"]
 
+NO_BODY = BytesBody(b"")  # most requests share it
+
 
 def sync_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody:
     """The body of a request for a synchronous transport."""
@@ -29,9 +31,11 @@ def sync_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody:
     if not isinstance(stream, family.sync_stream):
         raise RuntimeError("an async request body needs an AsyncClient and outlast.AsyncTransport")
     try:
-        return BytesBody(request.content)
+        content = request.content
     except family.unread:
         chunks: Iterator[bytes] = iter(stream)
+    else:
+        return BytesBody(content) if content else NO_BODY
 
     async def pull() -> bytes | None:
         return next(chunks, None)
@@ -49,9 +53,11 @@ def async_body(request: FamilyRequest, family: Family) -> BytesBody | StreamBody
     if not isinstance(stream, family.async_stream):
         raise RuntimeError("a sync request body needs a Client and outlast.Transport")
     try:
-        return BytesBody(request.content)
+        content = request.content
     except family.unread:
         chunks: AsyncIterator[bytes] = stream.__aiter__()
+    else:
+        return BytesBody(content) if content else NO_BODY
 
     async def pull() -> bytes | None:
         try:
@@ -80,7 +86,9 @@ class _Pieces:
         self._family = family
 
     def _close(self) -> None:
-        """httpx's client has the response and a stream around this one refer to each other: only
+        """The response is over, read or not.
+
+        httpx's client has the response and a stream around this one refer to each other: only
         the garbage collector would free them, and every request would pay for that. A response
         that is closed needs that stream no more."""
         self._answer.close()
@@ -105,9 +113,7 @@ class SyncPieces(_Pieces):
         except TransportFailure as failure:
             raise self._family.error(failure, self._request) from failure.cause
 
-    def close(self) -> None:
-        """The response is over, read or not."""
-        self._close()
+    close = _Pieces._close
 
 
 class AsyncPieces(_Pieces):

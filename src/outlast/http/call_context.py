@@ -56,14 +56,12 @@ class CallContext:
 
     def __init__(self, engine: Engine, request: Request) -> None:
         self.engine = engine
-        engine.tidy()
+        terms, service = engine.begin(request.policy, request.route.origin)
         self.generation = engine.generation
         self.epoch = engine.epoch
         self.request = request
         self.policy = policy = request.policy
-        terms = engine.terms(policy)
-        self.service: Service = engine.service(request.route.origin)
-        service = self.service
+        self.service: Service = service
         self.health: Service | DryRun = service  # who is told what is met
         if terms.dry:
             rules = frozenset(rule for rule in policy.dry_run if isinstance(rule, Rule))

@@ -75,7 +75,8 @@ def _use(call: CallContext, connection: Connection, attempt: int, what: str) -> 
     connection.asked = call.report.started
     if connection.user_timeout != call.user_timeout:
         connection.limit(call.user_timeout)
-    call.note(connection, attempt, what)
+    port = connection.stream.local_port
+    call.report.begin(call.now(), "pool", what, connection.name, port, attempt)
     return connection.lease()
 
 

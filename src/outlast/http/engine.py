@@ -97,12 +97,15 @@ class Engine:
         """The shared knowledge of the origin's target."""
         return self._services.get(origin) or self._meet(origin)
 
-    def terms(self, policy: Policy) -> Terms:
-        """What the policy says of a call; nearly always the same as of the last one."""
+    def begin(self, policy: Policy, origin: Origin) -> tuple[Terms, Service]:
+        """A call begins: what its policy says, nearly always the same as of the last one, and the
+        shared knowledge of its target."""
+        if self._abandoned or self._inherited:
+            self.tidy()
         terms = self._terms
         if terms is None or terms.policy is not policy:
             terms = self._terms = terms_of(policy, tells=self.network.tells)
-        return terms
+        return terms, self._services.get(origin) or self._meet(origin)
 
     def _meet(self, origin: Origin) -> Service:
         """One that was not asked for lately. Two threads at once do no harm: what is forgotten

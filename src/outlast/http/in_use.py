@@ -49,7 +49,11 @@ class InUse:
             del self.busy[connection]
             connection.claimed = False
             if connection.counted:
-                self._let_go(connection.address)
+                held, address = self._held, connection.address  # as `_let_go`, in every request
+                if held[address] > 1:
+                    held[address] -= 1
+                else:
+                    del held[address]
         if connection.session is not None and (last or not reusable):
             self.shared.drop(connection)
         return last

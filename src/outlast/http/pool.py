@@ -168,7 +168,8 @@ class Pool:
         Others that must be closed are closed by whoever takes next.
         """
         with self._lock:
-            kept = not self._end_lease(connection, reusable, now)
+            last = self.in_use.end(connection, reusable)
+            kept = not (last and self._settle(connection, reusable, now))
             if self._queue:
                 self._advance(now)
         if self._bells:

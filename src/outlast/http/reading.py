@@ -48,7 +48,14 @@ def read_request(
     if not method.isascii():
         raise TypeError(f"method {method!r} is no ASCII text")
     target = extensions.get("target", url.raw_path)
-    timeouts = _timeouts(extensions.get("timeout"), policy)
+    given = extensions.get("timeout")
+    if given is None:  # made without a client: it has none but the connect's
+        timeouts = Timeouts(connect=policy.connect_timeout, read=None, write=None, pool=None)
+    else:
+        find = given.get
+        timeouts = _limits(
+            find("connect", policy.connect_timeout), find("read"), find("write"), find("pool")
+        )
     safe = policy.idempotent
     if safe is None:
         safe = method in IDEMPOTENT_METHODS or _has_key(headers)
@@ -83,16 +90,6 @@ def _merged(policy: Policy, fields: Mapping[str, Any] | None, own: object) -> Po
 
 def _has_key(headers: list[tuple[bytes, bytes]]) -> bool:
     return any(name.lower() == KEY for name, _ in headers)
-
-
-def _timeouts(given: Mapping[str, float | None] | None, policy: Policy) -> Timeouts:
-    """The caller's timeouts; a request made without a client has none but the connect's."""
-    if given is None:
-        return Timeouts(connect=policy.connect_timeout, read=None, write=None, pool=None)
-    find = given.get
-    return _limits(
-        find("connect", policy.connect_timeout), find("read"), find("write"), find("pool")
-    )
 
 
 _limits = functools.lru_cache(maxsize=64)(Timeouts)  # a client's requests nearly all have the same

@@ -40,6 +40,7 @@ from outlast.net.tcpinfo import TCP_INFO, read_sample
 __all__ = ["KernelNetwork", "KernelStream", "kernel"]
 
 _UNDER_WAY = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, 10035})
+_POLLS = hasattr(select, "poll")  # a look that finds nothing costs half of one that raises
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close sends RST
 
 
@@ -133,7 +134,14 @@ class KernelStream:
 
     def quiet(self) -> bool:
         """See `Stream.quiet`."""
-        return _is_silent(self._sock)
+        if not _POLLS:
+            return _reads_silent(self._sock)
+        number = self._sock.fileno()
+        if number < 0:
+            return False
+        poller = select.poll()
+        poller.register(number, select.POLLIN)
+        return not poller.poll(0)
 
     def state(self) -> Sample | None:
         """See `Stream.state`."""
@@ -203,15 +211,6 @@ class KernelStream:
         return self._sock
 
 
-def _polls_silent(sock: socket.socket) -> bool:
-    number = sock.fileno()
-    if number < 0:
-        return False
-    poller = select.poll()
-    poller.register(number, select.POLLIN)
-    return not poller.poll(0)
-
-
 def _reads_silent(sock: socket.socket) -> bool:
     try:
         sock.recv(1, socket.MSG_PEEK)
@@ -220,10 +219,6 @@ def _reads_silent(sock: socket.socket) -> bool:
     except OSError:
         return False
     return False
-
-
-# A look that finds nothing costs half of one that raises.
-_is_silent = _polls_silent if hasattr(select, "poll") else _reads_silent
 
 
 def _error(code: int, address: Address) -> OSError:

@@ -36,6 +36,7 @@ class TlsStream:
         "_ahead",
         "_arrived",
         "_broken",
+        "_drained",
         "_ended",
         "_in",
         "_out",
@@ -52,6 +53,7 @@ class TlsStream:
         self._arrived = b""  # in a handshake: what the session has not got yet
         self._ahead = b""  # what a look has read
         self._ended = False  # the peer has said so
+        self._drained = False  # there is nothing to tell without more from below
         self._broken: ssl.SSLError | None = None  # once wrong, OpenSSL may call the rest an end
         self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
 
@@ -127,6 +129,7 @@ class TlsStream:
         data = self._raw.recv(CHUNK)
         if data is None:
             return False
+        self._drained = False
         if handshake and data:
             self._arrived = data
         elif data:
@@ -150,7 +153,7 @@ class TlsStream:
     def _holds(self) -> bool:
         """Whether the session may have something to tell without more from below. To ask it costs
         more: what has nothing raises."""
-        return bool(
+        return not self._drained and bool(
             self._in.pending
             or self._ahead
             or self._in.eof
@@ -184,6 +187,7 @@ class TlsStream:
                 self._ended = True
                 break
             if not (self._in.pending or self.session.pending()):
+                self._drained = True
                 if not parts:  # as nearly always: one record
                     return part
                 parts.append(part)
