@@ -7,7 +7,6 @@ import errno
 import math
 import os
 import select
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -33,62 +32,6 @@ def world() -> Iterator[KernelWorld]:
     made = KernelWorld()
     yield made
     made.close()
-
-
-# --- the bell ---------------------------------------------------------------------------------
-
-
-class SlowRope:
-    """Stands in a send until it is let go, and notes whether it was closed meanwhile."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.go = threading.Event()
-        self.closed = False
-        self.closed_under_the_sender = False
-
-    def send(self, data: bytes) -> int:
-        self.reached.set()
-        assert self.go.wait(PATIENCE)
-        self.closed_under_the_sender = self.closed
-        return len(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_a_descriptor_is_not_closed_under_a_thread_that_rings() -> None:
-    """Closed and given to a new connection meanwhile, it would carry a stray byte to a stranger."""
-    bell = kernel_wait._Bell()
-    real, rope = bell._rope, SlowRope()
-    bell._rope = rope  # type: ignore[assignment]  # a stand-in
-    real.close()
-    ringer = threading.Thread(target=bell.ring)
-    ringer.start()
-    assert rope.reached.wait(PATIENCE)
-    bell.close()
-    rope.go.set()
-    ringer.join(PATIENCE)
-    assert not rope.closed_under_the_sender
-    assert rope.closed
-    assert bell.fileno() == -1
-
-
-def test_a_bell_that_is_closed_is_not_rung() -> None:
-    bell = kernel_wait._Bell()
-    for _ in range(3):
-        bell.ring()
-    bell.close()
-    bell.ring()
-    assert bell.fileno() == -1
-
-
-def test_a_bell_that_is_full_of_rings_still_rings() -> None:
-    bell = kernel_wait._Bell()
-    bell._rope.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
-    for _ in range(10_000):
-        bell.ring()
-    bell.close()
 
 
 def test_waiters_alone_need_no_descriptor() -> None:
@@ -127,7 +70,7 @@ def test_without_descriptors_a_wait_goes_on(
 
     async def engine() -> None:
         stream, peer = await connection(world)
-        monkeypatch.setattr(socket, "socketpair", none_left)
+        monkeypatch.setattr(kernel_wait, "borrowed", none_left)
         until = net.now() + 4 * kernel_wait.SLICE
         if rung:
             world.beside(wake_after)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import h2.errors
 import h2.events
@@ -28,6 +29,21 @@ NOT_IN_H2 = frozenset(
 )
 CREDIT = 1 << 18  # stream credit is returned in pieces of this size
 LOOK = 0.5  # seconds after which one who waits looks itself: whoever reads for it may be held up
+
+
+class _Before(NamedTuple):
+    """Header fields as the caller gave them, and as they are sent."""
+
+    headers: Headers
+    authority: tuple[bytes, bytes]
+    fields: Headers
+
+
+def _before(headers: Headers) -> _Before:
+    fields = [(name.lower(), value) for name, value in headers]
+    host = next((value for name, value in fields if name == b"host"), b"")
+    kept = [field for field in fields if field[0] not in NOT_IN_H2]
+    return _Before(list(headers), (b":authority", host), kept)
 
 
 class H2Exchange:
@@ -51,6 +67,8 @@ class H2Exchange:
         "blocked",
         "mark",
     )
+
+    _latest: ClassVar[_Before] = _before(())  # what a client sends is often the same
 
     def __init__(self, session: H2Session, scheme: str) -> None:
         self._scheme = scheme.encode("ascii")
@@ -113,14 +131,15 @@ class H2Exchange:
     def start(self, method: str, target: bytes, headers: Headers) -> None:
         """See `Exchange.start`."""
         self.mark = self._session.stream.written
-        fields = [(name.lower(), value) for name, value in headers]
-        host = next((value for name, value in fields if name == b"host"), b"")
+        before = H2Exchange._latest
+        if before.headers != headers:
+            before = H2Exchange._latest = _before(headers)
         self._head = [
             (b":method", method.encode("ascii")),
-            (b":authority", host),
+            before.authority,
             (b":scheme", self._scheme),
             (b":path", target),
-            *(field for field in fields if field[0] not in NOT_IN_H2),
+            *before.fields,
         ]
 
     def data(self, chunk: bytes) -> None:
@@ -282,14 +301,13 @@ class H2Exchange:
         raise RuntimeError("an HTTP/2 connection is shared: its bytes are no request's own")
 
 
-def _head(headers: Sequence[tuple[bytes | str, bytes | str]]) -> Head:
-    fields = [(_bytes(name), _bytes(value)) for name, value in headers]
-    status = next((value for name, value in fields if name == b":status"), b"")
+def _head(headers: Any) -> Head:  # all bytes: `h2_begin` has asked for no encoding
+    status, fields = b"", []
+    for name, value in headers:
+        if not name.startswith(b":"):
+            fields.append((name, value))
+        elif name == b":status":
+            status = status or value
     if len(status) != 3 or not status.isdigit():  # RFC 9113 section 8.3.2
         raise h11.RemoteProtocolError(f"a response with the status {status!r}")
-    kept = [field for field in fields if not field[0].startswith(b":")]
-    return Head(int(status), kept, b"HTTP/2", None)
-
-
-def _bytes(text: bytes | str) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("ascii")
+    return Head(int(status), fields, b"HTTP/2", None)

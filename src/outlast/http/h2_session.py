@@ -55,6 +55,7 @@ class H2Session:
         self._settled = False  # the server has said how many streams it takes
         self._lock = Lock()
         self._h2 = begun()
+        self._most = self._h2.remote_settings.max_concurrent_streams  # by the server's word
         self._frames = Frames()
         self._exchanges: dict[int, Hearer] = {}
         self._waiting: dict[Hearer, None] = {}  # to begin
@@ -81,7 +82,7 @@ class H2Session:
     @property
     def capacity(self) -> int:
         """How many exchanges may be under way at once."""
-        return min(MOST_STREAMS, self._h2.remote_settings.max_concurrent_streams)
+        return min(MOST_STREAMS, self._most)
 
     @property
     def usable(self) -> bool:
@@ -132,8 +133,9 @@ class H2Session:
 
     def _takes_one(self) -> bool:
         """Under the lock: whether one more stream may begin now."""
-        most = self._h2.remote_settings.max_concurrent_streams if self._settled else 1
-        return self._h2.open_outbound_streams < most
+        most = self._most if self._settled else 1
+        # To count what is open takes h2 longer; it is no more than the exchanges.
+        return len(self._exchanges) < most or self._h2.open_outbound_streams < most
 
     def may_begin(self) -> bool:
         """Whether it is worth while to try `open` again: it begins, or says why it never will."""
@@ -222,7 +224,7 @@ class H2Session:
             self._wake(lambda e: e.blocked)
 
     def _take_in(self) -> None:
-        """One read: one TLS record or more; asked again until there is nothing left."""
+        """One read: one TLS record or more; asked again if there may be something left."""
         data = self.stream.recv(CHUNK)
         if data is None:
             return
@@ -241,7 +243,7 @@ class H2Session:
                 failure = self._broken = h11.RemoteProtocolError(str(error))
                 self.leaving = True
             self._queue_out()
-            self._wish_read = True
+            self._wish_read |= len(data) == CHUNK  # else that was all, of TLS too
         for exchange in heard:
             exchange.wake()
         if self.capacity > before:
@@ -297,7 +299,9 @@ class H2Session:
                 owner.hear(event)
                 heard[owner] = None
             elif isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
-                self._settled |= isinstance(event, h2.events.RemoteSettingsChanged)
+                if isinstance(event, h2.events.RemoteSettingsChanged):
+                    self._settled = True
+                    self._most = self._h2.remote_settings.max_concurrent_streams
                 heard.update(dict.fromkeys(self._all()))  # room for all who wait for it
         return heard
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import select
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from outlast.net.bell import borrowed, give_back
 from outlast.net.seam import READ, WRITE, Interest, Ready, Wait
 
 if TYPE_CHECKING:
@@ -126,69 +126,22 @@ def _poll_and_park(
 ) -> Ready:
     """Streams and waiters at once: the waiters ring a bell that is polled with the rest."""
     try:
-        bell = _Bell()
+        bell = borrowed()
     except OSError:  # no descriptors left; what waits may be what gives some back
         return _poll(_streams(interests), min(timeout, SLICE)) or _look(interests, waiters)
     try:
         for waiter in waiters:
             if not waiter.arm(bell.ring):
                 bell.ring()
-        polled = [*_streams(interests), (bell, READ)]
-        ready = [source for source in _poll(polled, timeout) if source != bell]
-        return [*ready, *(waiter for waiter in dict.fromkeys(waiters) if waiter.woken)]
+        ready = _poll([*_streams(interests), (bell, READ)], timeout)
+        if bell in ready:
+            ready.remove(bell)
+            bell.hush()
     finally:
         for waiter in waiters:
             waiter.arm(None)
-        bell.close()
-
-
-class _Bell:
-    """Wakes a poll from any thread.
-
-    The last one out closes: a descriptor that is closed while another thread is about to write
-    to it may by then be a connection of somebody else's.
-    """
-
-    __slots__ = ("_closed", "_lock", "_mouth", "_ringing", "_rope")
-
-    def __init__(self) -> None:
-        self._mouth, self._rope = socket.socketpair()
-        self._rope.setblocking(False)
-        self._lock = threading.Lock()
-        self._ringing = 0
-        self._closed = False
-
-    def fileno(self) -> int:
-        """What to poll for reading."""
-        return self._mouth.fileno()
-
-    def ring(self) -> None:
-        """Wake the poll. Thread-safe; never blocks; nothing once closed."""
-        with self._lock:
-            if self._closed:
-                return
-            self._ringing += 1
-        try:
-            self._rope.send(b"!")
-        except OSError:  # full: it has been rung before
-            pass
-        finally:
-            self._leave(closing=False)
-
-    def close(self) -> None:
-        """No more rings. Called once."""
-        self._leave(closing=True)
-
-    def _leave(self, *, closing: bool) -> None:
-        with self._lock:
-            if closing:
-                self._closed = True
-            else:
-                self._ringing -= 1
-            last = self._closed and not self._ringing
-        if last:
-            self._mouth.close()
-            self._rope.close()
+        give_back(bell)
+    return [*ready, *(waiter for waiter in dict.fromkeys(waiters) if waiter.woken)]
 
 
 def _poll_one(interests: Sequence[Any], until: float) -> Ready:
@@ -219,14 +172,13 @@ def _select_one(interests: Sequence[Any], until: float) -> Ready:
 
 
 def _by_poll(interests: Sequence[Any], timeout: float) -> list[Any]:
-    closed = _closed(interests)
-    if closed:
-        return closed
     poller = select.poll()
     wanted: dict[int, int] = {}
     numbers = []
     for stream, mask in interests:
         number = stream.fileno()
+        if number < 0:
+            return _closed(interests)
         numbers.append(number)
         wanted[number] = wanted.get(number, 0) | _BY_MASK[mask]
         poller.register(number, wanted[number])

@@ -1,0 +1,119 @@
+"""Wakes a poll from any thread: something to poll for reading, that others may ring.
+
+A wait borrows one and gives it back, because making one takes several system calls, and every
+request over HTTP/2 waits so. On Linux it is an eventfd(2), elsewhere a pair of sockets. A ring that
+comes late, for the wait before, wakes the next one for nothing: whoever polls looks again. Refuses
+to close a descriptor that another thread is about to write to: it may by then be a connection of
+somebody else's. So the last one who holds a bell closes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Bell", "EventBell", "PairBell", "borrowed", "give_back"]
+
+KEPT = 16  # that nobody uses now
+
+
+class Bell(Protocol):
+    """One borrower at a time; anybody may ring."""
+
+    def fileno(self) -> int:
+        """What to poll for reading."""
+
+    def ring(self) -> None:
+        """Wake the poll. Thread-safe; never blocks."""
+
+    def hush(self) -> None:
+        """Forget the rings that have come."""
+
+
+class EventBell:
+    """Where there is eventfd(2)."""
+
+    __slots__ = ("_number", "_process")
+
+    def __init__(self) -> None:
+        self._number = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._process = os.getpid()
+
+    def fileno(self) -> int:
+        """See `Bell.fileno`."""
+        return self._number
+
+    def ring(self) -> None:
+        """See `Bell.ring`."""
+        with contextlib.suppress(BlockingIOError):  # full: it has been rung before
+            os.eventfd_write(self._number, 1)
+
+    def hush(self) -> None:
+        """See `Bell.hush`. A fork's copy is the same bell: the rings may be for the parent."""
+        if os.getpid() == self._process:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._number)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        number = getattr(self, "_number", -1)
+        if number >= 0:
+            close(number)
+
+
+class PairBell:
+    """Anywhere else."""
+
+    __slots__ = ("_mouth", "_process", "_rope")
+
+    def __init__(self) -> None:
+        self._mouth, self._rope = socket.socketpair()
+        self._mouth.setblocking(False)
+        self._rope.setblocking(False)
+        self._process = os.getpid()
+
+    def fileno(self) -> int:
+        """See `Bell.fileno`."""
+        return self._mouth.fileno()
+
+    def ring(self) -> None:
+        """See `Bell.ring`."""
+        with contextlib.suppress(BlockingIOError):
+            self._rope.send(b"!")
+
+    def hush(self) -> None:
+        """See `Bell.hush`."""
+        if os.getpid() == self._process:
+            with contextlib.suppress(BlockingIOError):
+                while self._mouth.recv(4096):
+                    pass
+
+    def __del__(self) -> None:
+        for sock in (getattr(self, "_mouth", None), getattr(self, "_rope", None)):
+            if sock is not None:
+                sock.close()
+
+
+_made: Callable[[], Bell] = EventBell if hasattr(os, "eventfd") else PairBell
+_kept: list[Bell] = []  # a bell at rest, not one for each thread: a wait may interrupt another one
+
+
+def borrowed() -> Bell:
+    """A bell for one wait: `give_back`. Raises OSError if there is no descriptor for it.
+    Thread-safe."""
+    try:
+        return _kept.pop()
+    except IndexError:
+        return _made()
+
+
+def give_back(bell: Bell) -> None:
+    """The wait is over. Thread-safe."""
+    if len(_kept) < KEPT:
+        _kept.append(bell)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_kept.clear)  # they are the parent's too
