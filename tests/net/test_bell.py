@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import select
@@ -107,6 +108,18 @@ def test_so_many_are_kept_and_no_more() -> None:
     for bell in several:
         give_back(bell)
     assert bells._kept == several[: bells.KEPT]
+
+
+@pytest.mark.parametrize("how", ["missing", "forbidden"])
+def test_without_eventfd_it_is_a_pair(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> int:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if how == "missing":
+        monkeypatch.delattr(os, "eventfd", raising=False)
+    else:
+        monkeypatch.setattr(os, "eventfd", forbidden, raising=False)
+    assert isinstance(borrowed(), PairBell)
 
 
 def wait(waiter: KernelWaiter, *, until: float) -> list[object]:

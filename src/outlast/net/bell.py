@@ -96,8 +96,14 @@ class PairBell:
                 sock.close()
 
 
-_made: Callable[[], Bell] = EventBell if hasattr(os, "eventfd") else PairBell
-_kept: list[Bell] = []  # a bell at rest, not one for each thread: a wait may interrupt another one
+_kept: list[Bell] = []  # at rest; not one for each thread: a wait may interrupt another one
+
+
+def _made() -> Bell:
+    try:
+        return EventBell()
+    except (AttributeError, OSError):  # no such call here, or it is forbidden
+        return PairBell()
 
 
 def borrowed() -> Bell:
