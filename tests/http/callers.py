@@ -126,7 +126,7 @@ class Caller(ABC):
 
     def idle_sockets(self) -> list[int]:
         """Descriptors of the idle connections."""
-        return [c.stream.fileno() for c in self.transport._engine.pool._by_age]
+        return [c.stream.fileno() for c in self.transport._engine.pool._idle]
 
     def hear_idle(self) -> None:
         """Wait until something has arrived on every idle connection."""

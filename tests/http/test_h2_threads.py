@@ -112,7 +112,7 @@ def test_what_another_thread_has_sent_was_sent() -> None:
             threads[0].start()
             assert network.gate.held.wait(BOUND)  # it moves bytes
             threads[1].start()
-            (connection,) = transport._engine.pool._busy
+            (connection,) = transport._engine.pool.in_use.busy
             session = connection.session
             assert session is not None
             until(lambda: [each.parked for each in session._all()] == [False, True])
@@ -170,7 +170,7 @@ def test_whoever_comes_while_a_connection_breaks_goes_elsewhere() -> None:
             assert uploading.wait(BOUND)
             spoiled = threading.Thread(target=call, kwargs={"content": b"order"})
             spoiled.start()
-            (connection,) = transport._engine.pool._busy
+            (connection,) = transport._engine.pool.in_use.busy
             session = connection.session
             assert session is not None
             until(lambda: any(each.parked for each in session._all()))
@@ -291,7 +291,7 @@ def test_one_finds_an_idle_connection_closed_while_another_begins_to_share_it() 
         transport = outlast.Transport(http1=False, http2=True, network=network)
         with httpx.Client(transport=transport, timeout=BOUND) as client:
             client.get(server.url)
-            (idle,) = transport._engine.pool._by_age
+            (idle,) = transport._engine.pool._idle
             session = idle.session
             assert session is not None
             server.gate.set()
@@ -334,7 +334,7 @@ async def test_nobody_shares_a_connection_while_its_peer_is_asked(
         transport = outlast.AsyncTransport(http1=False, http2=True)
         async with httpx.AsyncClient(transport=transport, timeout=BOUND) as client:
             await client.get(server.url)
-            (idle,) = transport._engine.pool._by_age
+            (idle,) = transport._engine.pool._idle
             monkeypatch.setattr(checkout, "probe", probed)
             monkeypatch.setattr(checkout, "trust", lambda *_, **__: Trust.PROBE)
             idle.asked -= 10.0

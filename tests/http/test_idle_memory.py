@@ -97,7 +97,7 @@ def test_connections_share_what_they_have_in_common(
     transport = outlast.Transport()
     with Server(serve) as server, httpx.Client(transport=transport, timeout=BOUND) as client:
         open_idle(client, server.url.replace("127.0.0.1", host), 3)
-        connections = list(transport._engine.pool._by_age)
+        connections = list(transport._engine.pool._idle)
         assert len(connections) == 3
         assert len({id(part(each)) for each in connections}) == 1
 

@@ -26,7 +26,7 @@ name = url.replace("127.0.0.1", "localhost")
 def begun(transport, count=1):
     # Wait until so many requests are in flight.
     for _ in range(1000):
-        if sum(each.leases for each in transport._engine.pool._busy) >= count:
+        if sum(each.leases for each in transport._engine.pool.in_use.busy) >= count:
             return
         threading.Event().wait(0.01)
     raise AssertionError(transport)

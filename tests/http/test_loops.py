@@ -143,7 +143,7 @@ def test_whoever_reads_for_all_is_not_there_any_more(begins: bool, ending: str) 
         if ending == "closed":
             abandon_a_loop(transport, server.url)
             in_another_loop(transport, server.url, b"here", server.gate)
-            for connection in transport._engine.pool._busy:
+            for connection in transport._engine.pool.in_use.busy:
                 connection.stream.close()  # anyio keeps what has waited in a closed loop
         else:
             asyncio.run(hold_up(transport, server))

@@ -77,6 +77,9 @@ def test_a_call_may_refuse_the_stale() -> None:
     kept = idle(pool, connection(), now=0.0)
     assert pool.take(want(A, idle_expiry=5.0), 5.0) == (PLACE, [])
     assert pool.take(want(A, idle_expiry=5.0), 4.999) == (kept, [])
+    assert pool.release(kept, reusable=True, now=5.0)  # the next ones need no look for the expired
+    assert pool.take(want(A, idle_expiry=5.0), 10.0) == (PLACE, [])
+    assert pool.take(want(A, idle_expiry=5.0), 9.999) == (kept, [])
 
 
 def test_the_old_are_not_used_though_they_are_warm() -> None:

@@ -309,18 +309,23 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def endpoints_hold_what_is_in_use(self) -> None:
         holding = Counter(each.address for each in self.busy if each.counted)
-        assert self.pool.in_use._held == holding
+        assert {each: self.pool.in_use.held(each) for each in ADDRESSES} == {
+            each: holding[each] for each in ADDRESSES
+        }
+        assert all(self.pool.in_use._held.values())
 
     @invariant()
     def states_do_not_overlap(self) -> None:
         pool = self.pool
-        assert list(pool._by_age) == self.idle
-        assert set(pool._busy) == self.busy
+        books, latest = pool._idle, pool._idle._latest  # to go through them would file it
+        assert [*books._by_age, *([latest] if latest else [])] == self.idle
+        assert books.count == len(self.idle)
+        assert set(pool.in_use.busy) == self.busy
         assert not self.busy & set(self.idle)
         assert not self.closed & (self.busy | set(self.idle))
-        stacked = [each for stack in pool._idle.stacks.values() for each in stack]
-        assert sorted(map(id, stacked)) == sorted(map(id, self.idle))
-        assert all(pool._idle.stacks.values())
+        stacked = [each for stack in books._stacks.values() for each in stack]
+        assert {*stacked} == {*self.idle} - {latest}
+        assert all(books._stacks.values())
         assert [each.idle_since for each in self.idle] == sorted(c.idle_since for c in self.idle)
 
 

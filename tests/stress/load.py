@@ -219,9 +219,9 @@ def at_rest(transport: outlast.Transport | outlast.AsyncTransport) -> Iterator[s
         yield f"places are lost: {counts}"
     if pool._expecting or pool._shared._routes or pool._queue or pool._bells or pool.in_use._held:
         yield f"books are not empty: {vars(pool)}"
-    stacks = pool._idle.stacks.values()
-    if sum(map(len, stacks)) != counts["idle"] or not all(stacks):
+    idle, stacks = list(pool._idle), pool._idle._stacks.values()
+    if not sum(map(len, stacks)) == len(idle) == counts["idle"] or not all(stacks):
         yield "the stacks do not agree with the idle"
-    for connection in pool._by_age:
+    for connection in idle:
         if connection.leases or connection.stream.fileno() < 0:
             yield f"an idle connection that is not idle: {connection}"

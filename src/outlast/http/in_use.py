@@ -19,25 +19,43 @@ MOST_SHARE = 0.5  # of all places, that one endpoint holds while its target has 
 
 
 class InUse:
-    """See above. `places`: of the pool."""
+    """See above. `places`: of the pool.
 
-    __slots__ = ("_held", "_most", "busy", "lock", "shared")
+    One connection stands apart from the books, so that whoever asks for one thing after another has
+    nothing written down for it.
+    """
+
+    __slots__ = ("_alone", "_busy", "_held", "_most", "lock", "shared")
 
     def __init__(self, places: float) -> None:
         self.lock = Lock()
-        self.busy: dict[Connection, None] = {}
+        self._alone: Connection | None = None
+        self._busy: dict[Connection, None] = {}  # the others
+        self._held: dict[Address, int] = {}  # places, of those and of dials under way
         self.shared = Shared()  # HTTP/2: those that have room for more
-        self._held: dict[Address, int] = {}  # places
         self._most = max(1.0, places * MOST_SHARE)
 
     # -- under the lock --------------------------------------------------------------------
+
+    @property
+    def busy(self) -> list[Connection]:
+        """All of them."""
+        return [*([] if self._alone is None else [self._alone]), *self._busy]
+
+    def held(self, address: Address) -> int:
+        """Places that an endpoint holds."""
+        alone, count = self._alone, self._held.get(address, 0)
+        return count + (alone is not None and alone.counted and alone.address == address)
 
     def begin(self, connection: Connection) -> None:
         """One exchange more on a connection."""
         connection.leases += 1
         if connection.leases == 1:
-            self.busy[connection] = None
-            self._held[connection.address] = self._held.get(connection.address, 0) + 1
+            if self._alone is None:
+                self._alone = connection
+            else:
+                self._busy[connection] = None
+                self._held[connection.address] = self._held.get(connection.address, 0) + 1
         if connection.session is not None:
             self.shared.add(connection)
 
@@ -46,14 +64,13 @@ class InUse:
         connection.leases -= 1
         last = not connection.leases
         if last:
-            del self.busy[connection]
             connection.claimed = False
-            if connection.counted:
-                held, address = self._held, connection.address  # as `_let_go`, in every request
-                if held[address] > 1:
-                    held[address] -= 1
-                else:
-                    del held[address]
+            if connection is self._alone:
+                self._alone = None
+            else:
+                del self._busy[connection]
+                if connection.counted:
+                    self._let_go(connection.address)
         if connection.session is not None and (last or not reusable):
             self.shared.drop(connection)
         return last
@@ -61,7 +78,7 @@ class InUse:
     def disown(self, connection: Connection) -> bool:
         """It has no place any more, and nobody begins beside those under way; whether it had."""
         counted, connection.counted = connection.counted, False
-        if counted and connection.leases:
+        if counted and connection.leases and connection is not self._alone:
             self._let_go(connection.address)
         self.shared.drop(connection)
         return counted
@@ -74,10 +91,10 @@ class InUse:
             del self._held[address]
 
     def _spread(self, order: Sequence[Address]) -> Sequence[Address]:
-        held, most = self._held, self._most
-        if held.get(order[0], 0) < most:  # as nearly always; the others are put in order only now
+        most = self._most
+        if self.held(order[0]) < most:  # as nearly always; the others are put in order only now
             return order
-        return sorted(order, key=lambda each: held.get(each, 0) >= most)
+        return sorted(order, key=lambda each: self.held(each) >= most)
 
     # -- for callers -----------------------------------------------------------------------
 

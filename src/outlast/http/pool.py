@@ -40,9 +40,8 @@ class Pool:
         self._count = 0
         self._idle = Idle()
         self._due = -math.inf  # nothing that is idle expires before; there may be nothing
-        self._by_age = self._idle.by_age
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
-        self._busy, self._shared = self.in_use.busy, self.in_use.shared
+        self._shared = self.in_use.shared
         self._expecting: dict[Route, OrderedDict[Ticket, None]] = {}  # behind a dial (HTTP/2)
         # Under circuit limits alone; here, so that an idle connection weighs nothing for it.
         self.seats: dict[Lease, Seat] = {}
@@ -224,7 +223,7 @@ class Pool:
     ) -> tuple[list[Connection], list[Connection]]:
         """Give up all, or those `wanted`: the idle, and those in use, which will not be kept."""
         with self._lock:
-            idle, busy = list(filter(wanted, self._by_age)), list(filter(wanted, self._busy))
+            idle, busy = list(filter(wanted, self._idle)), list(filter(wanted, self.in_use.busy))
             for connection in idle:
                 self._idle.forget(connection)
                 self._free_place()
@@ -239,7 +238,7 @@ class Pool:
         self._lock = self.in_use.lock = Lock()
         for line in (self._queue, self._expecting, self._bells):
             line.clear()
-        for session in filter(None, (each.session for each in (*self._by_age, *self._busy))):
+        for session in filter(None, (each.session for each in (*self._idle, *self.in_use.busy))):
             session.renew()
 
     # -- for people and tests --------------------------------------------------------------
@@ -247,7 +246,7 @@ class Pool:
     def look(self) -> tuple[list[Connection], list[Connection]]:
         """The idle, and those in use."""
         with self._lock:
-            return list(self._by_age), list(self._busy)
+            return list(self._idle), self.in_use.busy
 
     @property
     def crowded(self) -> bool:
@@ -257,7 +256,7 @@ class Pool:
     def counts(self) -> dict[str, int]:
         """Places taken, idle connections, connections in use, callers in line."""
         with self._lock:
-            idle, busy = len(self._by_age), len(self._busy)
+            idle, busy = self._idle.count, len(self.in_use.busy)
             waiting = len(self._queue) + sum(map(len, self._expecting.values()))
             return {"places": self._count, "idle": idle, "busy": busy, "waiting": waiting}
 
@@ -289,9 +288,9 @@ class Pool:
         if self._count < self._limits.max_connections:
             self._count += 1
             return True
-        if not self._by_age:
+        if not self._idle.count:
             return False
-        coldest = next(iter(self._by_age))
+        coldest = next(iter(self._idle))
         self._idle.forget(coldest)
         dead.append(coldest)
         return True
@@ -357,7 +356,7 @@ class Pool:
         dead = self._idle.expired(now - self._limits.idle_expiry)
         for _ in dead:
             self._free_place()
-        oldest = next(iter(self._by_age), None)
+        oldest = next(iter(self._idle), None)
         if oldest is not None:
             self._due = oldest.idle_since + self._limits.idle_expiry
         return dead
@@ -375,7 +374,7 @@ class Pool:
                 return []
             self._grant(ticket, PLACE)
             return [connection]
-        if fit and len(self._by_age) < self._limits.max_keepalive:
+        if fit and self._idle.count < self._limits.max_keepalive:
             self._idle.lay(connection, now)
             return []
         self._count -= 1

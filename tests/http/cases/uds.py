@@ -203,7 +203,7 @@ async def socket_options_are_set_on_unix_sockets_too(open_caller: Open) -> None:
     with folder() as path, Server(serve, path=f"{path}/s") as server:
         async with open_caller(uds=server.address, socket_options=[(*option, 8192)]) as caller:
             await caller.get("http://orders")
-            (connection,) = caller.transport._engine.pool._by_age
+            (connection,) = caller.transport._engine.pool._idle
             held = connection.stream.detach().getsockopt(*option)
         wrong = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
         async with open_caller(uds=server.address, socket_options=wrong) as caller:
