@@ -59,9 +59,10 @@ def family_client(name: str, cell: Cell, place: Place) -> Any:
     given = {"limits": _limits(package, cell), "verify": place.context(), **ONLY[cell.protocol]}
     which = {True: "HTTPTransport", False: "AsyncHTTPTransport"}[cell.sync]
     if name.startswith("outlast"):
-        library = importlib.import_module(name)
+        library, _, parser = name.partition("+")
         which = {True: "Transport", False: "AsyncTransport"}[cell.sync]
-        transport = getattr(library, which)(trust_env=False, **given)
+        make = getattr(importlib.import_module(library), which)
+        transport = make(trust_env=False, http1_parser=parser or "h11", **given)
     elif name == "httpx-retries":
         retries = importlib.import_module("httpx_retries")
         transport = retries.RetryTransport(getattr(package, which)(trust_env=False, **given))

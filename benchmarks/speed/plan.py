@@ -86,6 +86,7 @@ OUTLAST, PLAIN = "outlast", "httpx"
 CLIENTS = (
     Client(OUTLAST, "outlast"),
     Client("outlast.httpx2", "outlast"),
+    Client("outlast+httptools", "outlast", protocols=(H1,)),
     Client(PLAIN, "httpx"),
     Client("httpx2", "httpx2"),
     Client("httpx-retries", "httpx-retries"),

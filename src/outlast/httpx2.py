@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from typing_extensions import Unpack
 
+    from outlast.http.arguments import Parser
     from outlast.net.seam import Network
     from outlast.policy import Policy
     from outlast.target import Target
@@ -55,9 +56,9 @@ AnyProxy: TypeAlias = "httpx2.URL | httpx2.Proxy"
 class Transport(SyncShell[httpx2.Request, httpx2.Response, AnyProxy], httpx2.BaseTransport):
     """A synchronous httpx2 transport that outlives its endpoints.
 
-    Takes the arguments of `httpx2.HTTPTransport`, and `policy`, `targets` and `network` as
-    `outlast.Transport` does. Thread-safe. Requests raise httpx2's exceptions, with the call's time
-    line in `.report`; requests of httpx are served too, and get httpx's types.
+    Takes the arguments of `httpx2.HTTPTransport`; and `policy`, `targets`, `network` and
+    `http1_parser` as `outlast.Transport` does. Thread-safe. Requests raise httpx2's exceptions,
+    with the call's time line in `.report`; requests of httpx are served too, and get httpx's types.
     """
 
     family = HTTPX2
@@ -98,6 +99,7 @@ class _Arguments(TypedDict, total=False):
     policy: Policy | None
     targets: Mapping[str, str | Target] | None
     network: Network | None
+    http1_parser: Parser
 
 
 class ClientArguments(_Arguments, total=False):
@@ -116,8 +118,8 @@ class AsyncClientArguments(_Arguments, total=False):
 def client(**given: Unpack[ClientArguments]) -> httpx2.Client:
     """An `httpx2.Client` that outlives its endpoints, with all its arguments honoured.
 
-    Takes what `httpx2.Client` takes, but for `transport`, and `policy`, `targets` and `network`;
-    see `outlast.client`.
+    Takes what `httpx2.Client` takes, but for `transport`; and `policy`, `targets`, `network` and
+    `http1_parser`; see `outlast.client`.
     """
     return build_client(HTTPX2, httpx2.Client, Transport, given)
 

@@ -34,7 +34,7 @@ def test_every_argument_is_told(family: Any) -> None:
         for made in (family.Client, family.AsyncClient, family.HTTPTransport)
         for name in inspect.signature(made).parameters
     }
-    assert theirs | {"policy", "targets", "network"} == told
+    assert theirs | {"policy", "targets", "network", "http1_parser"} == told
 
 
 def test_every_difference_is_told_and_nothing_else() -> None:

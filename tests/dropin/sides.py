@@ -23,6 +23,7 @@ from tests.dropin.family import OURS
 from tests.dropin.record import Outcome, Record, answered, raised
 from tests.dropin.stage import BOUND, Act, Line, Stage
 from tests.http.callers import run_now
+from tests.http.parsers import PARSER
 
 __all__ = ["AsyncSide", "Side", "SyncSide", "Upload", "run_now"]
 
@@ -213,10 +214,10 @@ class SyncSide(Side):
         super().__init__(stage, ours)
         own, rest = _parted(arguments)
         if own:
-            made = (OURS.Transport if ours else httpx.HTTPTransport)(**own)
+            made = OURS.Transport(**PARSER, **own) if ours else httpx.HTTPTransport(**own)
             self.client = httpx.Client(transport=made, **rest)
         else:
-            self.client = (OURS.client if ours else httpx.Client)(**rest)
+            self.client = OURS.client(**PARSER, **rest) if ours else httpx.Client(**rest)
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
         return self.client.request(method, url, **_taken(more, Upload.chunks))
@@ -272,10 +273,10 @@ class AsyncSide(Side):
         super().__init__(stage, ours)
         own, rest = _parted(arguments)
         if own:
-            made = (OURS.AsyncTransport if ours else httpx.AsyncHTTPTransport)(**own)
+            made = OURS.AsyncTransport(**PARSER, **own) if ours else httpx.AsyncHTTPTransport(**own)
             self.client = httpx.AsyncClient(transport=made, **rest)
         else:
-            self.client = (OURS.async_client if ours else httpx.AsyncClient)(**rest)
+            self.client = OURS.async_client(**PARSER, **rest) if ours else httpx.AsyncClient(**rest)
 
     async def send(self, method: str, url: str, **more: Any) -> httpx.Response:
         return await self.client.request(method, url, **_taken(more, Upload.async_chunks))

@@ -40,7 +40,10 @@ LIBRARIES: dict[str, set[str]] = {
     "net": {"anyio", "trio", "certifi", "exceptiongroup"},
     "service": {"anyio", "dns"},  # anyio: types only, test_waiting holds that
     # typing_extensions: types only, which every checker brings along; nothing imports it
-    "http": {"h11", "h2", "hpack", "hyperframe", "httpx", "httpx2", "certifi", "typing_extensions"},
+    "http": {
+        *("h11", "h2", "hpack", "httptools", "hyperframe", "httpx", "httpx2", "certifi"),
+        "typing_extensions",
+    },
     # Adapters subclass the client of the user's choice: each an extra, imported on use only.
     "shims": {
         *("wrapt", "httpx", "httpx2", "tomli", "aiohttp", "asyncpg", "grpc", "psycopg", "pymysql"),

@@ -20,6 +20,7 @@ import httpx
 
 import outlast
 from outlast.core.report import Report
+from tests.http.parsers import PARSER
 from tests.http.servers import BOUND
 
 T = TypeVar("T")
@@ -140,7 +141,7 @@ class SyncCaller(Caller):
     transport: outlast.Transport
 
     def __init__(self, **arguments: Any) -> None:
-        self.transport = outlast.Transport(**arguments)
+        self.transport = outlast.Transport(**{**PARSER, **arguments})
         self.client = httpx.Client(transport=self.transport, timeout=BOUND)
 
     async def request(
@@ -195,7 +196,7 @@ class AsyncCaller(Caller):
     transport: outlast.AsyncTransport
 
     def __init__(self, **arguments: Any) -> None:
-        self.transport = outlast.AsyncTransport(**arguments)
+        self.transport = outlast.AsyncTransport(**{**PARSER, **arguments})
         self.client = httpx.AsyncClient(transport=self.transport, timeout=BOUND)
 
     async def request(

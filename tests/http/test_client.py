@@ -307,12 +307,12 @@ def test_wrong_arguments(user: User) -> None:
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize(("name", "like"), [("client", "Client"), ("async_client", "AsyncClient")])
 def test_the_arguments_are_the_familys(family: str, name: str, like: str) -> None:
-    """None is missing and none is new, but for `transport`, and `policy`, `targets` and `network`:
-    in what is shown, and in what type checkers are told."""
+    """None is missing and none is new, but for `transport` and the transport's own arguments: in
+    what is shown, and in what type checkers are told."""
     package, home = FAMILIES[family]
     made = getattr(home, name)
     theirs = set(inspect.signature(getattr(package, like)).parameters)
-    wanted = (theirs - {"transport"}) | {"policy", "targets", "network"}
+    wanted = (theirs - {"transport"}) | {"policy", "targets", "network", "http1_parser"}
     signature = inspect.signature(made)
     told = getattr(inspect.getmodule(made), f"{'Async' * (name != 'client')}ClientArguments")
     assert set(signature.parameters) == wanted

@@ -36,7 +36,7 @@ def transports(context: ssl.SSLContext) -> None:
         targets={"http://orders.shop.svc:8080": "static://10.0.0.1:8080"},
         policy=outlast.Policy(attempts=3, deadline="10s", retry_status=[503], keepalive=(5, 1, 6)),
     )
-    outlast.AsyncTransport(verify=False, trust_env=False, retries=0)
+    outlast.AsyncTransport(verify=False, trust_env=False, retries=0, http1_parser="h11")
     with outlast.Transport() as transport:
         assert_type(transport, outlast.Transport)
         assert_type(transport.drop(), int)
@@ -87,7 +87,7 @@ def clients(context: ssl.SSLContext) -> None:
         targets={"http://orders:8080": "static://10.0.0.1:8080"},
     )
     outlast.client(proxy="http://proxy:3128", limits=None, mounts=None, policy=None, targets=None)
-    outlast.client(network=SimNet(seed=7))
+    outlast.client(network=SimNet(seed=7), http1_parser="httptools")
 
 
 async def async_clients() -> None:

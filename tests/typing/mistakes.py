@@ -26,6 +26,7 @@ def core(policy: outlast.Policy, client: httpx.Client) -> None:
     outlast.Transport(policy={"attempts": 3})  # type: ignore[arg-type]  # no Policy
     outlast.Transport(timeout=5.0)  # type: ignore[call-arg]  # the client's, not the transport's
     outlast.Transport(targets="static://10.0.0.1:80")  # type: ignore[arg-type]  # for which origin?
+    outlast.Transport(http1_parser="llhttp")  # type: ignore[arg-type]  # no parser of that name
     outlast.Transport(limits=10)  # type: ignore[arg-type]  # httpx.Limits
     httpx.Client(transport=outlast.AsyncTransport())  # type: ignore[arg-type]  # the other kind
     httpx.AsyncClient(transport=outlast.Transport())  # type: ignore[arg-type]  # the other kind

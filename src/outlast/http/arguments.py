@@ -7,21 +7,26 @@ is a ValueError that names the argument and shows a right form; nothing is passe
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import ipaddress
 import math
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from outlast.http.h1 import H1Exchange
 from outlast.http.tickets import PoolLimits
 from outlast.net.options import SocketOption
+from outlast.net.seam import Stream
 from outlast.policy import Policy
 from outlast.target import Origin, Target, parse_origin, parse_target
 
 __all__ = [
     "Cert",
+    "Parser",
     "Verify",
+    "read_http1_parser",
     "read_limits",
     "read_local_address",
     "read_policy",
@@ -32,6 +37,7 @@ __all__ = [
 ]
 
 Verify: TypeAlias = "ssl.SSLContext | str | bool"
+Parser: TypeAlias = Literal["h11", "httptools"]
 Cert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str]"
 MAX_CONNECTIONS, MAX_KEEPALIVE = 100, 20  # httpx's defaults
 
@@ -43,6 +49,21 @@ def read_protocols(http1: bool, http2: bool) -> tuple[str, ...]:
     if http2 and importlib.util.find_spec("h2") is None:
         raise ImportError("http2=True needs the package h2: pip install 'outlast[http2]'")
     return (*(("h2",) if http2 else ()), *(("http/1.1",) if http1 else ()))
+
+
+def read_http1_parser(name: Any) -> Callable[[Stream], H1Exchange]:
+    """What makes the exchanges of an HTTP/1.1 connection. httptools is imported only on use."""
+    if name == "h11":
+        return H1Exchange
+    if name != "httptools":
+        raise ValueError(f"http1_parser: {name!r} is no parser; write 'h11' or 'httptools'")
+    if importlib.util.find_spec("httptools") is None:
+        raise ImportError(
+            "http1_parser='httptools' needs that package: pip install 'outlast[httptools]'"
+        )
+    made: Callable[[Stream], H1Exchange]
+    made = importlib.import_module("outlast.http.h1_httptools").HttptoolsExchange
+    return made
 
 
 def read_policy(policy: Any) -> Policy:

@@ -315,6 +315,7 @@ class Checkout:
             plan.user_timeout,
             call.epoch,
             self.engine.session(stream, call.request.route),
+            exchange=self.engine.settings.h1,
             tolerance=call.service.tolerance(stream.address),
             made=call.now(),
         )

@@ -23,7 +23,8 @@ C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The transport's.
-ITS_OWN = ("verify", "cert", "http1", "http2", "limits", "policy", "targets", "network")
+MORE = ("policy", "targets", "network", "http1_parser")
+ITS_OWN = ("verify", "cert", "http1", "http2", "limits", *MORE)
 REFUSED = {
     "transport": "it makes the transport itself; give your own to the client's class",
     "app": "give a WSGITransport or ASGITransport to the client's class",
@@ -79,14 +80,15 @@ def _environment(
 
 def signature_like(client: Callable[..., Any]) -> Callable[[F], F]:
     """Shows a function's arguments as they are: the client's, but for those that are refused,
-    and `policy`, `targets` and `network`. For readers and tools; type checkers see the typed
+    and the transport's own besides. For readers and tools; type checkers see the typed
     dictionary."""
 
     def decorate(function: F) -> F:
         theirs = inspect.signature(client).parameters
         shown = {name: each for name, each in theirs.items() if name not in REFUSED}
-        for name in ("limits", "policy", "targets", "network"):  # None: this library's defaults
-            shown[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in ("limits", *MORE):  # None: this library's defaults
+            default = "h11" if name == "http1_parser" else None
+            shown[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         vars(function)["__signature__"] = inspect.Signature(
             list(shown.values()), return_annotation=client
         )

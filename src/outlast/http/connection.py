@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ class Connection:
     epoch: int = 0
     session: H2Session | None = None
     leases: int = 0
+    exchange: Callable[[Stream], H1Exchange] = H1Exchange
     h1: Lease | None = None  # an HTTP/1.1 connection has one exchange, made ready each time
     idle_since: float = 0.0
     asked: float = 0.0
@@ -109,7 +111,7 @@ class Connection:
 
             return Lease(self, H2Exchange(self.session, self.route.origin.scheme))
         if self.h1 is None:
-            self.h1 = Lease(self, H1Exchange(self.stream))
+            self.h1 = Lease(self, self.exchange(self.stream))
         return self.h1
 
     def quiet(self) -> bool:

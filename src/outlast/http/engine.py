@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from outlast import events
 from outlast.http.announcing import closed
 from outlast.http.connection import Connection, Lease
+from outlast.http.h1 import H1Exchange
 from outlast.http.holding import BOOKS
 from outlast.http.message import Route
 from outlast.http.pool import Pool
@@ -62,6 +63,7 @@ class EngineSettings:
     source: tuple[str, int] | None
     way: Way = DIRECTLY
     retries: int = 0
+    h1: Callable[[Stream], H1Exchange] = H1Exchange  # makes the exchanges of HTTP/1.1
 
 
 class Engine:

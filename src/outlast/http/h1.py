@@ -17,7 +17,7 @@ from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed
 from outlast.http.message import Head, Headers
 from outlast.net.seam import READ, WRITE, Interest, Stream
 
-__all__ = ["H1Exchange"]
+__all__ = ["H1Exchange", "h11_connection"]
 
 MAX_HEAD = 100 * 1024  # httpcore's limit for a response head
 CHUNK = 65_536
@@ -61,6 +61,11 @@ def _tells(name: bytes, value: bytes) -> bool:
     return name in TELLING and not (name == b"connection" and value.lower() == b"keep-alive")
 
 
+def h11_connection() -> h11.Connection:
+    """A client's side of one connection, as h11 has it."""
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+
+
 class H1Exchange:
     """A connection's exchange, made ready again for each request. See `Exchange`."""
 
@@ -83,7 +88,7 @@ class H1Exchange:
     _latest: ClassVar[_Before] = _NONE
 
     def __init__(self, stream: Stream) -> None:
-        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+        self._h11 = h11_connection()
         self._stream = stream
         self._queue: tuple[bytes | memoryview, ...] = ()  # the empty one is shared by all
         self._before = H1Exchange._latest

@@ -17,7 +17,9 @@ from outlast.errors import TransportFailure
 from outlast.http.answer import Answer
 from outlast.http.arguments import (
     Cert,
+    Parser,
     Verify,
+    read_http1_parser,
     read_limits,
     read_local_address,
     read_policy,
@@ -74,6 +76,7 @@ class _Shell(Generic[ProxyT]):
         policy: Policy | None = None,
         targets: Mapping[str, str | Target] | None = None,
         network: Network | None = None,
+        http1_parser: Parser = "h11",
     ) -> None:
         self._policy = read_policy(policy)
         self._network: Network = kernel() if network is None else network
@@ -88,6 +91,7 @@ class _Shell(Generic[ProxyT]):
             source=source,
             way=read_way(proxy, uds, targets=origins, source=source, package=package),
             retries=read_retries(retries),
+            h1=read_http1_parser(http1_parser),
         )
         self._engine = Engine(self._network, settings)
         for name in self._needs:  # here, not in a call: a fork could come in the middle

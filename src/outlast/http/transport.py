@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from typing_extensions import Unpack
 
+    from outlast.http.arguments import Parser
     from outlast.net.seam import Network
     from outlast.policy import Policy
     from outlast.target import Target
@@ -52,6 +53,8 @@ class Transport(SyncShell[httpx.Request, httpx.Response, AnyProxy], httpx.BaseTr
         a `Target` also says how its endpoints are used.
     network: where connections go: an `outlast.testing.SimNet`, in tests; the kernel's network if
         not given.
+    http1_parser: "h11", or "httptools" (with the extra of that name): what reads responses of
+        HTTP/1.1. It takes less CPU, and refuses more.
 
     Raises ValueError for arguments that are wrong, or that this version cannot serve yet.
     Thread-safe. Requests raise httpx's exceptions, with the call's time line in `.report`;
@@ -94,6 +97,7 @@ class _Arguments(TypedDict, total=False):
     policy: Policy | None
     targets: Mapping[str, str | Target] | None
     network: Network | None
+    http1_parser: Parser
 
 
 class ClientArguments(_Arguments, total=False):
@@ -112,10 +116,10 @@ class AsyncClientArguments(_Arguments, total=False):
 def client(**given: Unpack[ClientArguments]) -> httpx.Client:
     """An `httpx.Client` that outlives its endpoints, with all its arguments honoured.
 
-    Takes what `httpx.Client` takes, but for `transport`, and `policy`, `targets` and `network`
-    as `Transport` does. httpx itself drops verify, cert, http1, http2, limits and the environment's
-    proxies when it is given a transport; here they make it. Raises what the client and
-    `Transport` raise for wrong arguments; TypeError for `transport`.
+    Takes what `httpx.Client` takes, but for `transport`; and `policy`, `targets`, `network` and
+    `http1_parser` as `Transport` does. httpx itself drops verify, cert, http1, http2, limits and
+    the environment's proxies when it is given a transport; here they make it. Raises what the
+    client and `Transport` raise for wrong arguments; TypeError for `transport`.
     """
     return build_client(HTTPX, httpx.Client, Transport, given)
 
