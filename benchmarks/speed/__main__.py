@@ -7,8 +7,8 @@ Parts: `numbers` (the ratios that the project has set itself bounds for), `memor
 connections), `tables` (every client in every cell). The report is `benchmarks-speed.md`, with its
 pictures in the folder benchmarks beside it, in docs if nothing else is said. `--smoke` runs all of
 it in brief, to see that it works, and writes into benchmarks/results. `--again` writes the report
-of the last run anew; `--add` keeps what that has of the parts that are not measured now.
-NIQUESTS_PYTHON names the Python of an environment in which niquests is installed; without it
+of the last run anew; `--add` keeps what that has of the parts, and the cells, that are not measured
+now. NIQUESTS_PYTHON names the Python of an environment in which niquests is installed; without it
 niquests is left out.
 """
 
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from benchmarks.machine import ROOT, commit, machine, version
@@ -35,13 +35,14 @@ from benchmarks.speed.plan import (
     CLIENTS,
     LARGE,
     SMALL,
+    Cell,
     Client,
     goals,
     matrix,
     weighed,
 )
 from benchmarks.speed.report import Circumstances, Findings, page, pictures
-from benchmarks.speed.rounds import Pace, Say, fill, pursue, weigh
+from benchmarks.speed.rounds import Pace, Row, Say, fill, pursue, weigh
 from benchmarks.speed.stored import dump, load
 
 PARTS = ("numbers", "memory", "tables")
@@ -90,7 +91,8 @@ def _measure(
             now = _circumstances(clients, alone, pace, crew.pinned, argv)
             found = Findings(now, [], [], [])
             if before is not None:
-                found = _over(before, found, options.parts)
+                asked = {(client.name, cell) for client in clients for cell in cells}
+                found = _over(before, found, options.parts, asked)
             if "numbers" in options.parts:
                 found.goals.extend(pursue(crew, goals(200 if few else 2000), pace, say))
                 keep(found)
@@ -99,18 +101,28 @@ def _measure(
                 keep(found)
             if "tables" in options.parts:
                 found.rows.extend(fill(crew, cells, clients, pace, say))
+                found.rows.sort(key=_in_order)
                 keep(found)
             return found
 
 
-def _over(before: Findings, now: Findings, parts: Sequence[str]) -> Findings:
-    """What an earlier run has found of the parts that are not measured now."""
-    told = "; the other parts before that: " + before.circumstances.told
+def _in_order(row: Row) -> tuple[bool, str, bool, int, int]:
+    """As the tables have their cells."""
+    cell = row.cell
+    return cell.sync, cell.protocol, cell.tls, cell.size, cell.at_once
+
+
+def _over(
+    before: Findings, now: Findings, parts: Sequence[str], asked: Container[tuple[str, Cell]]
+) -> Findings:
+    """What an earlier run has found of the parts, and the cells, that are not measured now."""
+    told = "; the rest before that: " + before.circumstances.told
+    rounds = max(now.circumstances.rounds, before.circumstances.rounds)
     return Findings(
-        dataclasses.replace(now.circumstances, earlier=told),
+        dataclasses.replace(now.circumstances, earlier=told, rounds=rounds),
         [] if "numbers" in parts else before.goals,
         [] if "memory" in parts else before.weights,
-        [] if "tables" in parts else before.rows,
+        [row for row in before.rows if not ("tables" in parts and (row.client, row.cell) in asked)],
     )
 
 
