@@ -70,7 +70,8 @@ def _opening(found: Circumstances) -> str:
     return f"""\
 Each client gets the same page from the same server on loopback, over and over. CPU is the client
 process's own, user and system, all threads. Figures are the medians of rounds (up to
-{found.rounds}) in which the clients take turns, with the lowest and the highest round in brackets. {where}
+{found.rounds}) in which the clients take turns, with the lowest and the highest round in brackets.
+{where}
 
 - Measured on {found.date}: {found.machine}.
 - Versions: {found.versions}.
