@@ -36,10 +36,11 @@ help:  ## list what can be made
 demo: $(VENV)/.demo  ## a node loses power: plain httpx and outlast side by side
 	$(BIN)/outlast demo $(DEMO_ARGS)
 
-# `family` is not part of it: the side-by-side suite has both families.
+# `family` is not part of it: the side-by-side suite has both families. Beside the lab one process
+# works at a time: what waits for the kernel there waits for its own turn, too.
 test: lint  ## every check, as the continuous integration runs it
-	$(MAKE) -j2 --output-sync=line types core
-	$(MAKE) -j2 --output-sync=line unit lab-crowd
+	$(MAKE) -j2 --output-sync=line lab-crowd types core
+	$(MAKE) unit
 	$(MAKE) dropin lab-alone FIRST="tests/dropin -k 'not trio'" SECOND=tests/dropin/test_sync.py
 
 lint: $(VENV)/.dev  ## style and formatting
@@ -79,7 +80,7 @@ parser: $(VENV)/.dev  ## the tests of the transports and the side-by-side suite,
 lab: lab-crowd lab-alone  ## the tests on the real kernel, in a user namespace where one is needed
 
 lab-crowd: $(VENV)/.dev  ## most of them: they wait for the kernel, side by side
-	$(LAB) -n 2 tests/lab $(addprefix --ignore=,$(TIMED))
+	$(LAB) -n 3 tests/lab $(addprefix --ignore=,$(TIMED))
 
 lab-alone: $(VENV)/.dev  ## those that assert times and shares; two at a time leave half of two cores idle
 	$(LAB) -n 2 $(INCIDENT) $(LEGACY)
