@@ -114,6 +114,7 @@ SAME: dict[str, bytes] = {
     "upgrade_offered": H + b"upgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 5\r\n\r\nhello",
     "426": b"HTTP/1.1 426 Up\r\nupgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 2\r\n\r\nno",
 }
+SAME["103_reason"] = b"HTTP/1.1 103 a\0b\r\n\r\n" + SAME["plain"]
 OTHERWISE: dict[str, bytes] = {
     "extra_crlf": H + b"content-length: 5\r\n\r\nhello\r\n",
     "lf_only": b"HTTP/1.1 200 OK\ncontent-length: 5\n\nhello",
@@ -244,6 +245,47 @@ def test_what_drips_for_ever_ends(begins: bytes) -> None:
             made.pull()
     assert drops * 600 <= MAX_HEAD + CHUNK
     assert not made.leave()
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_the_parser_is_no_error_of_the_peers(
+    interrupt: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may come while httptools tells of a field; it wraps what is raised there."""
+
+    def struck(*_: object) -> None:
+        raise interrupt
+
+    monkeypatch.setattr("outlast.http.h1_httptools._Response.on_header", struck)
+    made = HttptoolsExchange(cast(Any, Tape(SAME["plain"])))
+    ask(made, *ASKS[0])
+    with pytest.raises(interrupt):
+        made.pull()
+
+
+ENDINGS = [[SAME["plain"][:30]], [SAME["plain"][:-2]], [SAME["cut_cl"][:-1], b""], [b"\0\r\n\r\n"]]
+
+
+@pytest.mark.parametrize("pieces", ENDINGS)
+def test_what_breaks_leaves_no_garbage(pieces: list[bytes]) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        made = HttptoolsExchange(cast(Any, Tape(*pieces)))
+        ask(made, *ASKS[0])
+        while made.pull():
+            pass
+        del made  # as when its connection is aborted: nobody calls `leave`
+        assert not [each for each in gc.get_objects() if type(each).__name__ == "_Response"]
+    finally:
+        gc.enable()
+
+
+def test_a_coding_with_a_tab_behind_it_is_refused() -> None:
+    """llhttp does not know it for chunked: its chunks would be the body."""
+    raw = H + b"transfer-encoding: chunked\t\r\n\r\n3\r\none\r\n0\r\n\r\n"
+    for pieces in splits(raw):
+        assert told(HttptoolsExchange, pieces)[1] == REFUSED
 
 
 def test_what_is_left_unread_ends_the_connection() -> None:

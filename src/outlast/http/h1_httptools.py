@@ -51,7 +51,7 @@ class _Response:
     )
 
     def __init__(self) -> None:
-        self.parser: Any = httptools.HttpResponseParser(self)
+        self.parser: Any = None  # while it reads: it holds this one, and the two would be a circle
         self.status = 0  # 0: the head has not come
         self.version = b""
         self.reason = b""
@@ -83,7 +83,7 @@ class _Response:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field; those of a trailer are nobody's."""
         if not self.status:
-            self.fields.append((name, value.rstrip(b" \t")))
+            self.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         """A head has come: the response's, or one before it (1xx)."""
@@ -92,6 +92,8 @@ class _Response:
         parser = self.parser
         status: int = parser.get_status_code()
         self.interim = 100 <= status < 200 and status != 101
+        if not REASON.fullmatch(self.reason):
+            self.wrong = f"a response with the reason {self.reason!r}"
         if self.interim:
             return
         self.status = status
@@ -105,10 +107,12 @@ class _Response:
         coded = [index for index, name in named if name == b"transfer-encoding"]
         if self.status < 100:
             self.wrong = f"a response with the status {self.status}"
-        elif not REASON.fullmatch(self.reason):
-            self.wrong = f"a response with the reason {self.reason!r}"
-        elif len(coded) > 1 or any(self.fields[each][1].lower() != b"chunked" for each in coded):
+        # As the parser sees it: with a tab behind it that takes it for another one.
+        elif len(coded) > 1 or any(
+            self.fields[each][1].rstrip(b" ").lower() != b"chunked" for each in coded
+        ):
             self.wrong = "a Transfer-Encoding that is not chunked, or not once"
+        self.fields = [(name, value.rstrip(b" \t")) for name, value in self.fields]
         for each in coded:
             self.fields[each] = (self.fields[each][0], b"chunked")  # as h11 has it
         bounded = coded or any(name == b"content-length" for _, name in named)
@@ -132,11 +136,12 @@ class _Response:
 class HttptoolsExchange(H1Exchange):
     """See above. One exchange after another; each is read by the parser or wholly by h11."""
 
-    __slots__ = ("_apart", "_failure", "_response", "_unheard")
+    __slots__ = ("_apart", "_failure", "_parser", "_response", "_unheard")
 
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
         self._response: _Response | None = None  # of h11's own exchanges: None
+        self._parser: Any = None
         self._apart = False  # h11 hears nothing of this exchange
         self._failure: Exception | None = None
         self._unheard = 0  # bytes since there was something to tell
@@ -153,7 +158,9 @@ class HttptoolsExchange(H1Exchange):
             for name, value in before.event.headers
         ):
             return
-        self._response, self._failure, self._unheard = _Response(), None, 0
+        self._response = response = _Response()
+        self._parser = httptools.HttpResponseParser(response)
+        self._failure, self._unheard = None, 0
         self._apart = before.bare and len(self._owed) > len(owed)
         if self._apart:  # its fields are known to be valid, and there is no body to be framed
             self._owed = owed
@@ -181,10 +188,13 @@ class HttptoolsExchange(H1Exchange):
         return True
 
     def _feed(self, response: _Response, data: bytes) -> None:
-        told = response.progress
+        told, response.parser = response.progress, self._parser
         try:
             if self._failure is None:
-                response.parser.feed_data(data)
+                self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            # What is told raises nothing: a signal has struck there, and is the caller's.
+            raise error.__context__ or error from None
         except httptools.HttpParserUpgrade:
             self._failure = h11.RemoteProtocolError(UNASKED)
         except httptools.HttpParserError as error:
@@ -192,6 +202,8 @@ class HttptoolsExchange(H1Exchange):
                 response.extra = True
             else:
                 self._failure = h11.RemoteProtocolError(str(error))
+        finally:
+            response.parser = None
         if response.wrong and self._failure is None:
             self._failure = h11.RemoteProtocolError(response.wrong)
         if told != response.progress:
@@ -244,7 +256,7 @@ class HttptoolsExchange(H1Exchange):
         response, self._response = self._response, None
         if response is None:
             return super().leave()
-        response.parser = None  # the two hold each other
+        self._parser = None
         whole = self._whole and response.done and response.read and not self.ended
         if not whole or response.extra or not response.kept or self._failure is not None:
             return False
