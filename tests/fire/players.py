@@ -182,6 +182,7 @@ class _Player:
         if len(sockets) > (0 if closed else counts["idle"]):  # the peer may have ended some
             self.played.left.append(f"sockets: {sockets}, of which idle {counts['idle']}")
         held = {n: getattr(engine.pool, n) for n in ("_expecting", "_bells", "_queue")}
+        held.update(busy=engine.pool.in_use.busy, places_held=engine.pool.in_use._held)
         self.played.left += [f"the pool's {name}: {what}" for name, what in held.items() if what]
         waits = [attention.who for attention in self.net.simulation.clock.waits]
         self.played.left += [f"a wait of {who}" for who in waits]

@@ -102,6 +102,19 @@ def test_a_child_has_bells_of_its_own() -> None:
     assert len(bells._kept) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_child_does_not_keep_its_parents(kind: Callable[[], Bell]) -> None:
+    """A signal's handler may fork in the middle of a wait, which then ends in the child too: with
+    a bell between them each would take the other's rings."""
+    bell = kind()
+    child = os.fork()
+    if not child:
+        give_back(bell)
+        os._exit(len(bells._kept))
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_so_many_are_kept_and_no_more() -> None:
     several = [borrowed() for _ in range(bells.KEPT + 3)]
     assert len({bell.fileno() for bell in several}) == len(several)

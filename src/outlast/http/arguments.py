@@ -7,7 +7,6 @@ is a ValueError that names the argument and shows a right form; nothing is passe
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import ipaddress
 import math
@@ -61,9 +60,9 @@ def read_http1_parser(name: Any) -> Callable[[Stream], H1Exchange]:
         raise ImportError(
             "http1_parser='httptools' needs that package: pip install 'outlast[httptools]'"
         )
-    made: Callable[[Stream], H1Exchange]
-    made = importlib.import_module("outlast.http.h1_httptools").HttptoolsExchange
-    return made
+    from outlast.http.h1_httptools import HttptoolsExchange
+
+    return HttptoolsExchange
 
 
 def read_policy(policy: Any) -> Policy:

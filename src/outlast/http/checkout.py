@@ -75,8 +75,7 @@ def _use(call: CallContext, connection: Connection, attempt: int, what: str) -> 
     connection.asked = call.report.started
     if connection.user_timeout != call.user_timeout:
         connection.limit(call.user_timeout)
-    port = connection.stream.local_port
-    call.report.begin(call.now(), "pool", what, connection.name, port, attempt)
+    call.note(connection, attempt, what)
     return connection.lease()
 
 

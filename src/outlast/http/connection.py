@@ -32,7 +32,8 @@ class Connection:
     suspect one does not any more. `epoch`: the engine's, when it was made. `session`: of HTTP/2,
     which several exchanges share; `leases` counts them, under the pool's lock. `claimed`: nobody
     may share it for now, because its first one waits on it by itself. `asked`: when the last call
-    on it began; what it answered has come since, however late it was read.
+    on it began; what it answered has come since, however late it was read. `exchange`: what makes
+    that of an HTTP/1.1 connection.
     """
 
     stream: Stream

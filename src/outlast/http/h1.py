@@ -17,7 +17,7 @@ from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed
 from outlast.http.message import Head, Headers
 from outlast.net.seam import READ, WRITE, Interest, Stream
 
-__all__ = ["H1Exchange", "h11_connection"]
+__all__ = ["H1Exchange", "h11_connection", "tells"]
 
 MAX_HEAD = 100 * 1024  # httpcore's limit for a response head
 CHUNK = 65_536
@@ -51,12 +51,12 @@ def _alike(before: _Before, method: str, target: bytes) -> _Before:
     """Another request with the same fields."""
     fields: Any = before.event.headers
     if not before.brief:
-        fields = [(name, value) for name, value in fields if _tells(name, value)]
+        fields = [(name, value) for name, value in fields if tells(name, value)]
     event = h11.Request(method=method.encode("ascii"), target=target, headers=fields)
     return before._replace(method=method, event=event, brief=True)
 
 
-def _tells(name: bytes, value: bytes) -> bool:
+def tells(name: bytes, value: bytes) -> bool:
     """Whether h11 goes by a field; by this version's default it need not be told."""
     return name in TELLING and not (name == b"connection" and value.lower() == b"keep-alive")
 

@@ -16,15 +16,16 @@ from typing import Any
 import h11
 
 from outlast.http.exchange import NEED_DATA, NeedData, PeerClosed
-from outlast.http.h1 import CHUNK, MAX_HEAD, TELLING, H1Exchange, h11_connection
+from outlast.http.h1 import CHUNK, FRAMING, MAX_HEAD, H1Exchange, h11_connection, tells
 from outlast.http.message import Head, Headers
+from outlast.net.raising import anew
 from outlast.net.seam import Stream
 
 __all__ = ["HttptoolsExchange"]
 
 # Imported with this module, which is only on use.
 httptools: Any = importlib.import_module("httptools")
-FRAMED = TELLING - {b"host", b"content-length", b"transfer-encoding"}
+SENDING = FRAMING | {b"host"}  # tells of the request alone
 REASON = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")  # RFC 9112 section 4
 UNASKED = "the server switches protocols, and was not asked to"
 
@@ -153,10 +154,8 @@ class HttptoolsExchange(H1Exchange):
         self._response, self._apart, owed = None, False, self._owed
         super().start(method, target, headers)
         before = self._before
-        if method in ("HEAD", "CONNECT") or any(
-            name in FRAMED and not (name == b"connection" and value.lower() == b"keep-alive")
-            for name, value in before.event.headers
-        ):
+        more = [name for name, value in before.event.headers if tells(name, value)]
+        if method in ("HEAD", "CONNECT") or not SENDING.issuperset(more):
             return
         self._response = response = _Response()
         self._parser = httptools.HttpResponseParser(response)
@@ -242,7 +241,7 @@ class HttptoolsExchange(H1Exchange):
     def _more(self, response: _Response) -> NeedData:
         """There is nothing to tell, and more has to come."""
         if self._failure is not None:
-            raise self._failure
+            raise anew(self._failure)  # never raised itself: see `net.raising`
         if self.ended and not self.begun:
             raise PeerClosed
         if self.ended:

@@ -23,6 +23,10 @@ KEPT = 16  # that nobody uses now
 class Bell(Protocol):
     """One borrower at a time; anybody may ring."""
 
+    @property
+    def foreign(self) -> bool:
+        """Whether a fork has left it here: it is another process's too, and so are its rings."""
+
     def fileno(self) -> int:
         """What to poll for reading."""
 
@@ -30,17 +34,31 @@ class Bell(Protocol):
         """Wake the poll. Thread-safe; never blocks."""
 
     def hush(self) -> None:
-        """Forget the rings that have come."""
+        """Forget the rings that have come, if they are not another process's."""
 
 
-class EventBell:
-    """Where there is eventfd(2)."""
+class _Made:
+    """By which process."""
 
-    __slots__ = ("_number", "_process")
+    __slots__ = ("_process",)
 
     def __init__(self) -> None:
-        self._number = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._process = os.getpid()
+
+    @property
+    def foreign(self) -> bool:
+        """See `Bell.foreign`."""
+        return os.getpid() != self._process
+
+
+class EventBell(_Made):
+    """Where there is eventfd(2)."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def fileno(self) -> int:
         """See `Bell.fileno`."""
@@ -52,8 +70,8 @@ class EventBell:
             os.eventfd_write(self._number, 1)
 
     def hush(self) -> None:
-        """See `Bell.hush`. A fork's copy is the same bell: the rings may be for the parent."""
-        if os.getpid() == self._process:
+        """See `Bell.hush`."""
+        if not self.foreign:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._number)
 
@@ -63,16 +81,16 @@ class EventBell:
             close(number)
 
 
-class PairBell:
+class PairBell(_Made):
     """Anywhere else."""
 
-    __slots__ = ("_mouth", "_process", "_rope")
+    __slots__ = ("_mouth", "_rope")
 
     def __init__(self) -> None:
+        super().__init__()
         self._mouth, self._rope = socket.socketpair()
         self._mouth.setblocking(False)
         self._rope.setblocking(False)
-        self._process = os.getpid()
 
     def fileno(self) -> int:
         """See `Bell.fileno`."""
@@ -85,7 +103,7 @@ class PairBell:
 
     def hush(self) -> None:
         """See `Bell.hush`."""
-        if os.getpid() == self._process:
+        if not self.foreign:
             with contextlib.suppress(BlockingIOError):
                 while self._mouth.recv(4096):
                     pass
@@ -117,7 +135,7 @@ def borrowed() -> Bell:
 
 def give_back(bell: Bell) -> None:
     """The wait is over. Thread-safe."""
-    if len(_kept) < KEPT:
+    if len(_kept) < KEPT and not bell.foreign:  # a handler may have forked in the middle of it
         _kept.append(bell)
 
 

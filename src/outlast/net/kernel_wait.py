@@ -151,17 +151,10 @@ def _poll_one(interests: Sequence[Any], until: float) -> Ready:
         return [stream]
     poller = select.poll()
     poller.register(number, _BY_MASK[mask])
-    seconds = until - time.monotonic()
-    while not poller.poll(math.ceil(seconds * 1000) if 0.0 < seconds < LONGEST else _odd(seconds)):
-        seconds = until - time.monotonic()
-        if seconds <= 0.0:
+    while not poller.poll(math.ceil(_timeout(until) * 1000)):
+        if time.monotonic() >= until:
             return ()
     return [stream]
-
-
-def _odd(seconds: float) -> int:
-    """Milliseconds of a wait that is over, or is longer than one call takes."""
-    return 0 if seconds <= 0.0 else int(LONGEST * 1000)
 
 
 def _select_one(interests: Sequence[Any], until: float) -> Ready:
