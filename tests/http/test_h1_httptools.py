@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -137,6 +138,7 @@ OTHERWISE: dict[str, bytes] = {
     + b"transfer-encoding: chunked\r\n\r\n0000000000000000000005\r\nhello\r\n0\r\n\r\n",
     "proxy_conn": H + b"proxy-connection: close\r\ncontent-length: 0\r\n\r\n",
 }
+KINDS = (HttptoolsExchange, H1Exchange)
 REFUSED = ["RemoteProtocolError", False]
 ASKS: tuple[tuple[str, list[tuple[bytes, bytes]], bytes], ...] = (
     ("GET", HOST, b""),
@@ -227,6 +229,44 @@ def test_what_differs_is_refused_or_harmless(name: str) -> None:
         assert len(pieces) > 1 or found != told(H1Exchange, pieces)[1]
         assert found == REFUSED or found[0][0] == 200
         assert not after or after[0][1:] == [b"!", True]
+
+
+BITS = (
+    *(b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b",", b";", b'"', b"0", b"1", b"f", b"\x80"),
+    *(b"chunked", b"close", b"keep-alive", b"HTTP/1.1 ", b"HTTP/1.0", b"upgrade: x\r\n"),
+    *(b"content-length: 3\r\n", b"connection: close\r\n", C),
+)
+SHORT = [raw for raw in (*SAME.values(), *OTHERWISE.values()) if len(raw) < 500]
+
+
+def changed(raw: bytes, rng: random.Random) -> bytes:
+    """A response with up to three mistakes."""
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randint(0, len(raw))
+        other = rng.choice(SHORT)
+        piece = rng.randint(0, len(other))
+        into = rng.choice([*BITS, bytes([rng.randrange(256)]), other[piece:][: rng.randint(1, 30)]])
+        raw = raw[:at] + rng.choice([b"", into, into]) + raw[at + rng.choice([0, 0, 1, 3]) :]
+    return raw
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_response_is_taken_for_another_one(seed: int) -> None:
+    """Whatever it is, it is read as h11 reads it, or refused."""
+    rng = random.Random(seed)
+    for _ in range(600):
+        raw = changed(rng.choice(SHORT), rng)
+        end, raw = [b""] if raw.endswith(b"|") else [], raw.replace(b"|", b"")
+        cut = rng.randint(0, len(raw))
+        pieces = [*filter(None, (raw[:cut], raw[cut:])), *end]
+        ours, theirs = (told(kind, pieces, ASKS[0])[1] for kind in KINDS)
+        if isinstance(ours[0], str) or isinstance(theirs[0], str):
+            continue  # no head, for one of them
+        assert ours[0] == theirs[0], (seed, pieces)
+        fewer, more = sorted((ours[1], theirs[1]), key=len)
+        assert more.startswith(fewer), (seed, pieces)
+        if len(theirs) == 3 and theirs[2] != "waits":  # h11 has all of it
+            assert ours[1:2] == theirs[1:2] or "RemoteProtocolError" in ours, (seed, pieces)
 
 
 @pytest.mark.parametrize("begins", [H + b"x: ", H + C + b"\r\n0\r\n", H + C + b"\r\n5;"])
