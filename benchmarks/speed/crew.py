@@ -8,12 +8,13 @@ what it was measuring counts as failed.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,11 @@ class Found:
     cpu: float
     served: float = 0.0
     opened: int = 0
+
+    @classmethod
+    def all_of(cls, windows: Iterable[Found]) -> Found:
+        """Several windows as one."""
+        return cls(*map(sum, zip(*map(dataclasses.astuple, windows), strict=True)))
 
     @property
     def cost(self) -> float:

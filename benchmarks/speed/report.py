@@ -94,7 +94,8 @@ PICTURES = """\
 ![Requests in a second of each client, on one core](benchmarks/speed-rate.svg)"""
 PREFACE = """\
 Ratios of outlast to plain httpx in the same round, unless another comparison is named; the bounds
-are the project's own. Memory is weighed in three rounds, each in a fresh process.
+are the project's own. A round at 1 at once is eight short windows of each side, in turn, added up;
+any other is one window of each. Memory is weighed in three rounds, each in a fresh process.
 
 """
 HEADING = """\
