@@ -149,7 +149,7 @@ class Answer(Watching):
 
     def _ended(self, lease: Lease) -> None:
         self._lease = None
-        self.call.engine.release(lease, whole=True)
+        self.call.engine.release(lease, True)
         del self.call  # a caller may keep the response for long, and needs nothing of that
 
     def _torn(self, lease: Lease, error: Exception) -> TransportFailure:

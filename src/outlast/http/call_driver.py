@@ -34,8 +34,11 @@ async def run_call(engine: Engine, request: Request) -> Answer:
     first = Attempt(call, 0) if call.pace is None else attempt_of(call, 0)
     try:
         outcome = await first.go()
-        if outcome is Outcome.ANSWERED and (
-            first.status < call.doubts_from or not call.doubts(first.status)
+        head = first.head
+        if (
+            head is not None
+            and outcome is Outcome.ANSWERED
+            and (head.status < call.doubts_from or not call.doubts(head.status))
         ):
             first.heard_out()
             answer = first.answer()

@@ -236,7 +236,7 @@ class Engine:
         if events.listening:
             closed(self, connections, reason)
 
-    def release(self, lease: Lease, *, whole: bool = False) -> None:
+    def release(self, lease: Lease, whole: bool = False) -> None:
         """A request is over: keep the connection if its exchange is complete, else close it.
         `whole`: all of the answer has come, so that it is the peer who wants no more."""
         seat = self.pool.seats.pop(lease, None)  # now: the next may have the same lease

@@ -174,14 +174,13 @@ class H1Exchange:
         if len(self._queue) > 1 and sum(map(len, self._queue)) <= JOIN:
             self._queue = (b"".join(self._queue),)
         while self._queue:
-            first, *rest = self._queue
+            first = self._queue[0]
             count = stream.send(first)
             if not count:
                 return False
             self.sent = True
-            if count < len(first):
-                rest.insert(0, memoryview(first)[count:])
-            self._queue = tuple(rest)
+            left = (memoryview(first)[count:],) if count < len(first) else ()
+            self._queue = left + self._queue[1:]
         return stream.flush()
 
     def pull(self) -> bool:

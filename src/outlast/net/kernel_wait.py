@@ -151,8 +151,10 @@ def _poll_one(interests: Sequence[Any], until: float) -> Ready:
         return [stream]
     poller = select.poll()
     poller.register(number, _BY_MASK[mask])
-    while not poller.poll(math.ceil(_timeout(until) * 1000)):
-        if time.monotonic() >= until:
+    left = until - time.monotonic()  # as `_timeout`, which is a call more
+    while not poller.poll(0 if left <= 0.0 else math.ceil(min(LONGEST, left) * 1000)):
+        left = until - time.monotonic()
+        if left <= 0.0:
             return ()
     return [stream]
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from outlast.core.liveness import Sample
-from outlast.net.address import Address
 from outlast.net.options import Keepalive
 from outlast.net.seam import READ, WRITE, Stream, Wait
 
@@ -42,11 +41,17 @@ class TlsStream:
         "_out",
         "_pending",
         "_raw",
+        "address",
+        "fileno",
+        "local_port",
         "session",
     )
 
     def __init__(self, raw: Stream, context: ssl.SSLContext, name: str | None) -> None:
         self._raw = raw
+        self.fileno = raw.fileno  # the descriptor below, for waiting
+        self.address = raw.address
+        self.local_port = raw.local_port
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._pending = b""
@@ -57,23 +62,9 @@ class TlsStream:
         self._broken: ssl.SSLError | None = None  # once wrong, OpenSSL may call the rest an end
         self.session = context.wrap_bio(self._in, self._out, server_hostname=name)
 
-    def fileno(self) -> int:
-        """The descriptor below, for waiting."""
-        return self._raw.fileno()
-
     def detach(self) -> socket.socket:
         """See `Stream.detach`: a TLS session is no socket."""
         raise TypeError(f"the TLS session with {self.address} is no plain socket")
-
-    @property
-    def address(self) -> Address:
-        """See `Stream.address`."""
-        return self._raw.address
-
-    @property
-    def local_port(self) -> int:
-        """See `Stream.local_port`."""
-        return self._raw.local_port
 
     @property
     def written(self) -> int:
@@ -140,7 +131,7 @@ class TlsStream:
 
     def recv(self, size: int) -> bytes | None:
         """See `Stream.recv`. An end without close_notify is an end: the framing above judges."""
-        data = self._read(size) if self._holds() else None
+        data = None if self._drained or not self._holds() else self._read(size)
         while data is None:
             if self._pending or self._out.pending:
                 with contextlib.suppress(OSError):  # told to whoever sends; an answer may yet come
@@ -151,9 +142,9 @@ class TlsStream:
         return data
 
     def _holds(self) -> bool:
-        """Whether the session may have something to tell without more from below. To ask it costs
-        more: what has nothing raises."""
-        return not self._drained and bool(
+        """Whether the session may have something to tell without more from below, where it is not
+        known to be drained. To ask the session costs more: if it has nothing it raises."""
+        return bool(
             self._in.pending
             or self._ahead
             or self._in.eof
@@ -225,7 +216,7 @@ class TlsStream:
         """See `Stream.quiet`. Session tickets may come at any time and mean nothing."""
         try:
             if self._raw.quiet():
-                return not self._holds() or self._nothing_to_read()
+                return self._drained or not self._holds() or self._nothing_to_read()
             return self.take_in() and self._nothing_to_read() and self._raw.quiet()
         except OSError:
             return False
