@@ -124,7 +124,7 @@ bench-shims: $(VENV)/.dev  ## what install(), the runner and the forwarder cost,
 	$(BIN)/python -m benchmarks.runner
 	$(BIN)/python -m benchmarks.forward $(filter --smoke,$(BENCH_ARGS))
 
-bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, an hour
+bench-speed: $(BENCH)/.bench $(ALONE)/.niquests  ## what the library costs when nothing is wrong, beside others; writes docs/benchmarks-speed.md, one to three hours
 	$(BENCH)/bin/python benchmarks/import_cost.py
 	NIQUESTS_PYTHON=$(CURDIR)/$(ALONE)/bin/python $(BENCH)/bin/python -m benchmarks.speed $(BENCH_ARGS)
 

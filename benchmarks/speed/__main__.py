@@ -1,7 +1,7 @@
 """Speed, measured: writes a report with all figures, the machine and the command.
 
 Run: python -m benchmarks.speed [--smoke | --again | --add] [--parts ...] [--clients ...]
-  [--rounds N]
+  [--asked ...] [--cells ...] [--rounds N]
 
 Parts: `numbers` (the ratios that the project has set itself bounds for), `memory` (of idle
 connections), `tables` (every client in every cell). The report is `benchmarks-speed.md`, with its
@@ -83,12 +83,12 @@ def _measure(
     ]
     few = options.smoke
     pace = Pace(options.rounds or (1 if few else 7), 0.05 if few else 0.4, 0.05 if few else 1.0)
-    cells = list(matrix(options.asked or ((1, 20) if few else ASKED), (SMALL, LARGE)))
+    cells = _cells(options.asked or ((1, 20) if few else ASKED), options.cells)
     say = _teller()
     with tempfile.TemporaryDirectory() as folder:
         certificate, authority = certificates(Path(folder))
         with Crew(certificate, authority, alone=alone, pin=not options.no_pin) as crew:
-            now = _circumstances(clients, alone, pace, crew.pinned, argv)
+            now = _circumstances(clients, alone, crew.pinned, argv)
             found = Findings(now, [], [], [])
             if before is not None:
                 asked = {(client.name, cell) for client in clients for cell in cells}
@@ -106,6 +106,16 @@ def _measure(
             return found
 
 
+def _cells(asked: tuple[int, ...], words: Sequence[str]) -> list[Cell]:
+    """The cells of the tables, or those that are called by all of `words`."""
+    cells = [
+        cell for cell in matrix(asked, (SMALL, LARGE)) if set(words) <= set(cell.words.split(", "))
+    ]
+    if not cells:
+        sys.exit(f"--cells {shlex.join(words)}: no cell of the tables is all of that")
+    return cells
+
+
 def _in_order(row: Row) -> tuple[bool, str, bool, int, int]:
     """As the tables have their cells."""
     cell = row.cell
@@ -117,9 +127,8 @@ def _over(
 ) -> Findings:
     """What an earlier run has found of the parts, and the cells, that are not measured now."""
     told = "; the rest before that: " + before.circumstances.told
-    rounds = max(now.circumstances.rounds, before.circumstances.rounds)
     return Findings(
-        dataclasses.replace(now.circumstances, earlier=told, rounds=rounds),
+        dataclasses.replace(now.circumstances, earlier=told),
         [] if "numbers" in parts else before.goals,
         [] if "memory" in parts else before.weights,
         [row for row in before.rows if not ("tables" in parts and (row.client, row.cell) in asked)],
@@ -138,7 +147,7 @@ def _teller() -> Say:
 
 
 def _circumstances(
-    clients: Sequence[Client], alone: str, pace: Pace, pinned: bool, argv: Sequence[str]
+    clients: Sequence[Client], alone: str, pinned: bool, argv: Sequence[str]
 ) -> Circumstances:
     versions = [f"outlast {version('outlast')} ({commit()})"]
     for client in clients:
@@ -151,7 +160,7 @@ def _circumstances(
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     given = shlex.join(argv)
     command = "make bench-speed" + (f" BENCH_ARGS={shlex.quote(given)}" if given else "")
-    return Circumstances(date, machine(), ", ".join(versions), command, pace.rounds, pinned)
+    return Circumstances(date, machine(), ", ".join(versions), command, pinned)
 
 
 def _version_in(python: str, package: str) -> str:
@@ -186,6 +195,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         "--clients", nargs="+", choices=names, metavar="NAME", help=", ".join(names)
     )
     parser.add_argument("--asked", nargs="+", type=int, metavar="N", help="requests at once")
+    parser.add_argument(
+        "--cells", nargs="+", default=(), metavar="WORD", help="of the tables: sync TLS '1 MiB' ..."
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="of everything (default: 7)")
     parser.add_argument("--no-pin", action="store_true", help="leave all cores to all processes")
     parser.add_argument("--output", type=Path, help="the folder to write into")

@@ -19,8 +19,9 @@ class Spread:
     count: int
 
     def write(self, form: Callable[[float], str]) -> str:
-        """Median and ends."""
-        return f"{form(self.median)} ({form(self.low)}–{form(self.high)})"
+        """Median and ends, if it is of more than one."""
+        ends = f" ({form(self.low)}–{form(self.high)})" if self.count > 1 else ""
+        return form(self.median) + ends
 
 
 def spread(values: Sequence[float]) -> Spread | None:

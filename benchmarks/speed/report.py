@@ -28,7 +28,6 @@ class Circumstances:
     machine: str
     versions: str
     command: str
-    rounds: int
     pinned: bool
     earlier: str = ""  # of parts that were measured before, in words
 
@@ -69,9 +68,8 @@ def _opening(found: Circumstances) -> str:
     )
     return f"""\
 Each client gets the same page from the same server on loopback, over and over. CPU is the client
-process's own, user and system, all threads. Figures are the medians of rounds (up to
-{found.rounds}) in which the clients take turns, with the lowest and the highest round in brackets.
-{where}
+process's own, user and system, all threads. Figures are the medians of rounds in which the clients
+take turns, with the lowest and the highest round in brackets. {where}
 
 - Measured on {found.date}: {found.machine}.
 - Versions: {found.versions}.
@@ -93,9 +91,10 @@ PICTURES = """\
 
 ![Requests in a second of each client, on one core](benchmarks/speed-rate.svg)"""
 PREFACE = """\
-Ratios of outlast to plain httpx in the same round, unless another comparison is named; the bounds
-are the project's own. A round at 1 at once is eight short windows of each side, in turn, added up;
-any other is one window of each. Memory is weighed in three rounds, each in a fresh process.
+{count} rounds. Ratios of outlast to plain httpx in the same round, unless another comparison is
+named; the bounds are the project's own. A round at 1 at once is eight short windows of each side,
+in turn, added up; any other is one window of each. Memory is weighed in three rounds, each in a
+fresh process.
 
 """
 HEADING = """\
@@ -107,7 +106,8 @@ HEADING = """\
 def _numbers(findings: Findings) -> str:
     lines = [_goal_line(pairs) for pairs in findings.goals]
     lines += [_weight_line(weights) for weights in findings.weights]
-    return PREFACE + HEADING + "\n".join(lines)
+    count = max((len(pairs.pairs) for pairs in findings.goals), default=0)
+    return PREFACE.format(count=count) + HEADING + "\n".join(lines)
 
 
 def _goal_line(found: Pairs) -> str:
@@ -144,12 +144,19 @@ def _line(
 # -- the tables ------------------------------------------------------------------------------
 
 
+ROUNDS = """\
+Below are all clients, in {full} rounds; where a figure is of fewer their number stands beside it.
+`outlast+httptools` is outlast with the extra of that name, and `http1_parser="httptools"`."""
+
+
 def _tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each way of asking, protocol, layer and size."""
     found = {(row.client, row.cell): row for row in rows}
     cells = list(dict.fromkeys(row.cell for row in rows))
     asked = sorted({cell.at_once for cell in cells})
     full = max((len(row.found) for row in rows), default=0)
+    if rows:
+        yield ROUNDS.format(full=full)
     heading = None
     for kind in dict.fromkeys((c.sync, c.protocol, c.tls, c.size) for c in cells):
         sync, protocol, tls, size = kind

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from benchmarks.speed.__main__ import _cells
 from benchmarks.speed.crew import Found, JobFailed
 from benchmarks.speed.plan import CPU, OUTLAST, PLAIN, RATE, Cell, Client, Goal
 from benchmarks.speed.rounds import TURNS, Pace, pursue
@@ -64,3 +65,17 @@ def test_what_fails_keeps_the_rounds_before() -> None:
     found = pursued(Crew(patience=2 * TURNS + 3), goal(CPU, Cell(True)))
     assert len(found.pairs) == 1
     assert found.error == "gone"
+
+
+@pytest.mark.parametrize(
+    ("words", "count"), [((), 16), (("sync",), 8), (("sync", "HTTP/1.1", "1 MiB"), 2)]
+)
+def test_cells_are_chosen_by_what_they_are_called(words: tuple[str, ...], count: int) -> None:
+    found = _cells((500,), words)
+    assert len(found) == count
+    assert all(cell.sync for cell in found if words)
+
+
+def test_words_that_no_cell_has_are_refused() -> None:
+    with pytest.raises(SystemExit, match="--cells sync HTTP/3: no cell"):
+        _cells((500,), ("sync", "HTTP/3"))
