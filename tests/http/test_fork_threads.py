@@ -226,7 +226,7 @@ transport = outlast.Transport(limits=httpx.Limits(max_connections=6), **KIND)
 stop, wrong, answered = threading.Event(), [], [0] * 8
 
 def calls(who, count):
-    # By a client of its own: the standard library's cookie jar has a lock that a fork may copy held.
+    # By a client of its own: a fork may copy the lock of the other's cookie jar as it is held.
     client = httpx.Client(transport=transport, timeout=15)
     for number in range(count):
         name = f"/{who}-{number}"
