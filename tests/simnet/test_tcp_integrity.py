@@ -1,11 +1,13 @@
-"""Whatever is lost or overtaken on the way: bytes arrive in order, once, and in the end all do."""
+"""Whatever is lost or overtaken on the way: bytes arrive in order, once, and in the end all do,
+unless a sender has met with silence for so long that its kernel ends the connection."""
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from functools import partial
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outlast.testing.simnet.host import Option
@@ -25,6 +27,11 @@ class Way:
     loss: float
     late: float
     late_by: int
+
+    @property
+    def fails(self) -> float:
+        """The share of packets that do not come, or not soon."""
+        return 1 - (1 - self.loss) * (1 - self.late)
 
 
 ways = st.builds(
@@ -84,6 +91,16 @@ class End:
 
 
 @settings(max_examples=150, deadline=None)
+@example(  # one end gives up: what it sent or was answered was lost for a quarter of an hour
+    there=Way(0.29, 0.1, 300_000),
+    back=Way(0.29, 0.1, 300_000),
+    up=[(0, 51_005), (0, 196_578), (0, 185_569)],
+    down=[(300_000, 1), (0, 1_447), (0, 3_068), (0, 2_655), (0, 15_452), (0, 196_258)],
+    seed=135_172,
+    buffers=2_304,
+    wheel=True,
+    nodelay=False,
+)
 @given(
     there=ways,
     back=ways,
@@ -129,7 +146,14 @@ def test_bytes_arrive_in_order_and_once(
             ends[1].begin(scene.program.accepted[0])
         return ends[1].read == totals[0] and ends[0].read == totals[1]
 
-    assert scene.when(done, 3600.0 * 4) is not None, (ends[0].read, ends[1].read, totals)
+    def given_up() -> bool:
+        return any(end.sock is not None and end.sock.error == errno.ETIMEDOUT for end in ends)
+
+    took = scene.when(lambda: done() or given_up(), 3600.0 * 4)
+    if given_up():  # as any kernel does (tcp_retries2), where nearly half of all tries fail
+        assert 1 - (1 - there.fails) * (1 - back.fails) >= 0.3
+        return
+    assert took is not None, (ends[0].read, ends[1].read, totals)
     assert sock.state != CLOSED
     assert [end.sent for end in ends] == totals
 
