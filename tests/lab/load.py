@@ -88,11 +88,6 @@ class Load:
         times = self.times()
         return times[min(len(times) - 1, int(len(times) * share))]
 
-    def healthy(self, seconds: float) -> float:
-        """The time that 99 of 100 calls stayed within that were over in the first `seconds`."""
-        times = sorted(each.took for each in self.samples if each.at + each.took < seconds)
-        return times[int(len(times) * 0.99)] if times else 0.0
-
     def row(self) -> str:
         """The figures, for people."""
         slow = sum(took > SLOW for took in self.times())

@@ -161,6 +161,8 @@ def test_a_wait_borrows_the_same_one_again() -> None:
         kept += bells._kept
     first, second = kept
     assert first is second
+    assert not wait(KernelWaiter(), until=time.monotonic() + MOMENT)
+    assert bells._kept == [first]  # one whose time is over gives it back, too
 
 
 def test_a_ring_for_the_wait_before_wakes_once(monkeypatch: pytest.MonkeyPatch) -> None:
