@@ -25,8 +25,9 @@ INCIDENT := tests/lab/test_incident_a.py
 LEGACY := tests/lab/legacy/test_incident_a.py
 # Those that assert how long calls take, or whom they go to: beside five busy processes they fail,
 # and those of the incident beside the others too, which ask as fast as they can.
-SHARES := $(addprefix tests/lab/,test_routing.py test_hedges_and_limits.py test_is_it_me.py test_watch_cost.py)
-TIMED := $(INCIDENT) $(LEGACY) $(SHARES)
+SHARES := $(addprefix tests/lab/,test_routing.py test_limits.py test_is_it_me.py test_watch_cost.py)
+HEDGING := tests/lab/test_hedging.py
+TIMED := $(INCIDENT) $(LEGACY) $(SHARES) $(HEDGING)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format types core unit dropin family parser lab lab-crowd lab-alone incident legacy liveness differential routing machines fuzz churn bench bench-speed bench-incident bench-routing bench-simnet bench-shims clean
@@ -86,6 +87,7 @@ lab-crowd: $(VENV)/.dev  ## most of them: they wait for the kernel, side by side
 lab-alone: $(VENV)/.dev  ## those that assert times and shares; two at a time leave half of two cores idle
 	$(LAB) -n 2 $(INCIDENT) $(LEGACY)
 	$(LAB) -n 2 $(SHARES)
+	$(LAB) $(HEDGING)
 
 incident: $(VENV)/.dev  ## incident A at full length, every row; prints the figures, 12 minutes
 	OUTLAST_FULL=1 $(LAB) $(INCIDENT)
